@@ -1,0 +1,57 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+# Universal locks serve every Python from this one up; hashes make an install the same wherever packages come from.
+LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-annotate --custom-compile-command "make lock"
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint bench lock
+
+help:
+	@echo "make demo   install the base and judge the sample answers on this machine, every proof verified"
+	@echo "make test   install what the tests need and run them all (ARGS='-k merkle' chooses)"
+	@echo "make lint   style, types, import rules, container files, shell"
+	@echo "make bench  measure against the libraries that GlassBox is built on"
+	@echo "make lock   write requirements/*.txt anew from pyproject.toml"
+
+demo: $(VENV)/base.stamp
+	@$(BIN)/glassbox demo $(ARGS)
+
+test: $(VENV)/dev.stamp
+	$(BIN)/pytest $(ARGS)
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/pytest -m bench -s -p no:xdist tests/bench $(ARGS)
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+	$(BIN)/shellcheck .ci/run
+
+# dev first: base is resolved inside it, so that users run the versions that the tests ran.
+lock: $(VENV)/bootstrap.stamp
+	$(LOCK) requirements/bootstrap.in -o requirements/bootstrap.txt $(ARGS)
+	$(LOCK) pyproject.toml --all-extras -c requirements/bootstrap.txt -o requirements/dev.txt $(ARGS)
+	$(LOCK) pyproject.toml -c requirements/dev.txt -o requirements/base.txt $(ARGS)
+
+$(VENV)/bootstrap.stamp: requirements/bootstrap.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
+		{ echo "GlassBox needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is none of them: name one with PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) || \
+		{ echo "$(PYTHON) cannot make a virtual environment: install its venv package (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@echo "Installing into $(VENV): once, and again only when requirements/ changes"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# --compile-bytecode: paid once here, so that the first start is as quick as the second.
+$(VENV)/base.stamp $(VENV)/dev.stamp: $(VENV)/%.stamp: requirements/%.txt pyproject.toml $(VENV)/bootstrap.stamp
+	@$(UV) pip install --python $(BIN)/python --quiet --compile-bytecode --require-hashes -r $<
+	@$(UV) pip install --python $(BIN)/python --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,79 @@
+"""Habits of the repository that a test can hold."""
+
+import re
+import subprocess
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+@pytest.fixture(scope="module")
+def tracked(missing) -> list[Path]:
+    """Every file under version control, and every new one that is not ignored."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listing.returncode:
+        missing("this is not a git checkout")
+    return [path for name in listing.stdout.split("\0")[:-1] if (path := ROOT / name).is_file()]
+
+
+def locked(lock: Path) -> dict[str, set[Version]]:
+    pins = re.findall(r"^([a-z0-9.-]+)==([^\s;]+)", lock.read_text(), re.M)
+    return {name: {Version(v) for n, v in pins if n == name} for name, _ in pins}
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_lock_says_what_and_never_where_from(lock: Path) -> None:
+    text = lock.read_text()
+    pins = re.findall(r"^[^\s#].*", text, re.M)
+    assert all("==" in pin for pin in pins), "a lock holds versions only: no index, no link, no path"
+    assert not re.search(r"://|--(extra-)?index-url|--find-links| @ ", text)
+    assert len(re.findall(r"^[^\s#].*(?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+", text, re.M)) == len(pins)
+
+
+def test_users_run_the_versions_that_the_tests_ran() -> None:
+    base, dev = (locked(ROOT / "requirements" / name) for name in ("base.txt", "dev.txt"))
+    assert {name: versions for name, versions in base.items() if dev.get(name) != versions} == {}
+
+
+@pytest.mark.parametrize("lock", ["base.txt", "dev.txt"])
+def test_locks_fit_pyproject(lock: str) -> None:
+    extras = PROJECT["project"]["optional-dependencies"].values() if lock == "dev.txt" else []
+    wanted = [*PROJECT["project"]["dependencies"], *chain.from_iterable(extras)]
+    pins = locked(ROOT / "requirements" / lock)
+    for requirement in map(Requirement, wanted):
+        assert pins.get(requirement.name), f"{requirement} is not in {lock}: run make lock"
+        assert all(version in requirement.specifier for version in pins[requirement.name])
+
+
+def test_base_has_no_torch() -> None:
+    assert not {"torch", "transformers", "gliner"} & locked(ROOT / "requirements" / "base.txt").keys()
+
+
+def test_no_file_names_a_path_of_one_machine(tracked: list[Path]) -> None:
+    pattern = re.compile(rb"/(?:work|root|tmp/gb)/")
+    assert [p for p in tracked if p != Path(__file__) and pattern.search(p.read_bytes())] == []
+
+
+def test_every_folder_of_tests_is_a_package(tracked: list[Path]) -> None:
+    folders = {path.parent for path in tracked if path.match("tests/**/test_*.py")} | {ROOT / "tests"}
+    assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def test_every_package_is_shipped(tracked: list[Path]) -> None:
+    tops = {path.relative_to(ROOT).parts[0] for path in tracked if path.name == "__init__.py"} - {"tests"}
+    assert tops == set(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    assert tops == set(PROJECT["tool"]["mypy"]["files"]) == set(PROJECT["tool"]["importlinter"]["root_packages"])
+
+
+def test_licence_is_the_one_declared() -> None:
+    assert PROJECT["project"]["license"] == "Apache-2.0"
+    assert "Apache License\n" in (ROOT / "LICENSE").read_text()
