@@ -1,0 +1,348 @@
+"""Settings: wiring from the environment (`GLASSBOX_*`), policies from `glassbox.toml`.
+
+What neither names is found where `glassbox up` left it (`DATA_DIR/up.json`) or is made on first start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from glassbox.contract.policy import Policy, PolicyError, load_policies, nearest
+
+if TYPE_CHECKING:
+    from judges.llm import Endpoint
+    from ledger.checkpoint import Signer
+    from streams.clients import Broker
+
+PREFIX = "GLASSBOX_"
+_TABLES = ("policy",)
+"""Top-level tables of glassbox.toml."""
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be used: one sentence that names the setting and the next step."""
+
+
+class Settings(BaseSettings):
+    """The wiring of one process. Each field is the environment variable of its name with `GLASSBOX_` before it,
+    except `broker_address`, which is `GLASSBOX_BROKER`. Use `load()`, which explains what is wrong."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+
+    broker_address: Annotated[str | None, Field(validation_alias="GLASSBOX_BROKER")] = None
+    partitions: Annotated[int, Field(ge=1, le=1024)] = 4
+    replication: Annotated[int, Field(ge=1, le=16)] = 1
+
+    data_dir: Path = Path(".glassbox")
+    config: Path = Path("glassbox.toml")
+    policy: str = "default"
+
+    llm_base_url: str | None = None
+    llm_model: str | None = None
+    llm_api_key: SecretStr | None = None
+    embedding_model: str | None = None
+    llm_concurrency: Annotated[int, Field(ge=1, le=4096)] = 64
+    llm_call_limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 60.0
+
+    ledger: Literal["merkle"] = "merkle"
+    ledger_origin: str | None = None
+    signing_key_file: Path | None = None
+    id_key_file: Path | None = None
+    evidence_url: str | None = None
+
+    worker_pool: Annotated[int, Field(ge=1, le=4096)] = 64
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    fabric_bin: Path | None = None
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @field_validator("data_dir", "config", "signing_key_file", "id_key_file", "fabric_bin")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value else None
+
+    @field_validator("llm_base_url")
+    @classmethod
+    def _http(cls, value: str | None) -> str | None:
+        if value is not None and urlsplit(value).scheme not in ("http", "https"):
+            raise ValueError("must be an http or https address such as http://127.0.0.1:8000/v1")
+        return value
+
+    @field_validator("broker_address")
+    @classmethod
+    def _addresses(cls, value: str | None) -> str | None:
+        for address in value.split(",") if value else []:
+            _, _, port = address.strip().rpartition(":")
+            if not port.isdecimal() or "/" in address:
+                raise ValueError("must be HOST:PORT, or several with commas between them")
+        return value
+
+    @field_validator("evidence_url")
+    @classmethod
+    def _folder(cls, value: str | None) -> str | None:
+        if value is not None and urlsplit(value).scheme not in ("", "file"):
+            raise ValueError("must be a folder (a path or file:///path); no other store is supported")
+        return value
+
+    @model_validator(mode="after")
+    def _whole_endpoint(self, info: ValidationInfo) -> Settings:
+        details = {name: getattr(self, name) for name in ("llm_model", "embedding_model", "llm_api_key")}
+        given = [name for name, value in details.items() if value is not None]
+        if self.llm_base_url is None and given:
+            raise ValueError(f"{PREFIX}LLM_BASE_URL is not set, but {variable(given[0])} is; set both or neither")
+        missing = [name for name in ("llm_model", "embedding_model") if details[name] is None]
+        if self.llm_base_url is not None and missing:
+            raise ValueError(
+                f"{variable(missing[0])} is not set: name the model that {PREFIX}LLM_BASE_URL is to be asked for"
+            )
+        return self
+
+    @classmethod
+    def load(cls) -> Settings:
+        """The settings of this process's environment. Raises `SettingsError`."""
+        known = [variable(name) for name in cls.model_fields]
+        for key in os.environ:
+            if key.startswith(PREFIX) and key not in known:
+                raise SettingsError(f"{key}: there is no such setting{nearest(key, known)}")
+        try:
+            return cls()
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            reason = first["msg"].removeprefix("Value error, ")
+            where = f"{variable(str(first['loc'][0]))}: " if first["loc"] else ""
+            raise SettingsError(where + reason) from None
+
+    def broker(self) -> Broker:
+        """Where the log is: the environment's, else that of the `glassbox up` that runs in the data folder."""
+        from streams.clients import Broker
+
+        local = (self.up or {}).get("broker")
+        address = self.broker_address or (local and local["address"])
+        if not address:
+            raise SettingsError(
+                f"no broker is known: run `glassbox up` in {self.data_dir.parent}, or set {PREFIX}BROKER to HOST:PORT"
+            )
+        if local and address == local["address"]:
+            return Broker(address, local["partitions"], self.replication, embedded=local["embedded"])
+        return Broker(address, self.partitions, self.replication)
+
+    def endpoint(self) -> Endpoint:
+        """Which model judges: the environment's, else the lexical model of the `glassbox up` that runs here."""
+        from judges.llm import Endpoint
+
+        url = self.llm_base_url or (self.up or {}).get("llm")
+        if not url:
+            raise SettingsError(
+                f"no model is known: run `glassbox up` in {self.data_dir.parent}, or set {PREFIX}LLM_BASE_URL, "
+                f"{PREFIX}LLM_MODEL and {PREFIX}EMBEDDING_MODEL"
+            )
+        return (
+            self.endpoint_at(url)
+            if self.llm_base_url is None
+            else Endpoint(
+                base_url=url,
+                model=self.llm_model or "",
+                embedding_model=self.embedding_model or "",
+                api_key=self.llm_api_key.get_secret_value() if self.llm_api_key else "",
+                concurrency=self.llm_concurrency,
+                call_limit_s=self.llm_call_limit_s,
+            )
+        )
+
+    def endpoint_at(self, url: str) -> Endpoint:
+        """A lexical model served at `url`, within this process's limits."""
+        from judges.lexical import MODEL
+        from judges.llm import Endpoint
+
+        return Endpoint(url, MODEL, MODEL, "", concurrency=self.llm_concurrency, call_limit_s=self.llm_call_limit_s)
+
+    @cached_property
+    def up(self) -> dict[str, Any] | None:
+        """What the `glassbox up` that runs in the data folder wrote to `up.json`; None where none runs."""
+        return read_up(self.data_dir)
+
+    def policies(self) -> dict[str, Policy]:
+        """Name -> policy: those shipped and those of the configuration file. Raises `SettingsError`."""
+        text = ""
+        if self.config.exists() or "config" in self.model_fields_set:
+            text = _read(self.config, f"{PREFIX}CONFIG")
+        try:
+            policies = load_policies(text)
+            for table in tomllib.loads(text):
+                if table not in _TABLES:
+                    raise SettingsError(f"{self.config}: no table [{table}]{nearest(table, _TABLES)}")
+        except PolicyError as error:
+            raise SettingsError(f"{self.config}: {error}") from None
+        if self.policy not in policies:
+            raise SettingsError(f"{PREFIX}POLICY: no policy {self.policy!r}{nearest(self.policy, policies)}")
+        return policies
+
+    def signing_key(self) -> Signer:
+        """The ledger's Ed25519 key, named like its log; made on first start. Raises `SettingsError`."""
+        from ledger.checkpoint import KeyFormatError, create_key_file, load_key_file
+
+        path = self.signing_key_file or self.data_dir / "keys" / "signing.key"
+        name = self.ledger_origin or f"glassbox-{secrets.token_hex(4)}"
+        try:
+            signer = load_key_file(path) if path.exists() else create_key_file(path, name)
+        except KeyFormatError as error:
+            raise SettingsError(str(error)) from None
+        except OSError as error:
+            raise _unusable(path, error) from None
+        if self.ledger_origin not in (None, signer.name):
+            raise SettingsError(
+                f"{PREFIX}LEDGER_ORIGIN is {self.ledger_origin!r}, but the key in {path} is that of {signer.name!r}: "
+                "a log keeps its name and its key; set both right, or begin a new data folder"
+            )
+        return signer
+
+    def id_key(self) -> bytes:
+        """The 32-byte key under which ids are derived and session ids hidden; made on first start."""
+        path = self.id_key_file or self.data_dir / "keys" / "id.key"
+        try:
+            text = path.read_text() if path.exists() else _make_once(path, secrets.token_hex(32) + "\n")
+            key = bytes.fromhex(text.strip())
+        except ValueError:
+            raise SettingsError(f"{path} holds no key (64 hexadecimal digits): restore it from a backup") from None
+        except OSError as error:
+            raise _unusable(path, error) from None
+        if len(key) < 16:
+            raise SettingsError(f"{path} holds a key of {len(key)} bytes; 32 are expected: restore it from a backup")
+        return key
+
+    @property
+    def ledger_path(self) -> Path:
+        """The folder of the Merkle ledger."""
+        return self.data_dir / "ledger"
+
+    @property
+    def evidence_path(self) -> Path:
+        """The folder of the evidence store."""
+        url = self.evidence_url
+        if url is None:
+            return self.data_dir / "evidence"
+        return Path(urlsplit(url).path if url.startswith("file:") else url).expanduser().absolute()
+
+    def make_data_dir(self) -> Path:
+        """The data folder, made if it is not there, closed to others. Raises `SettingsError`."""
+        try:
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.access(self.data_dir, os.W_OK | os.X_OK):
+                raise PermissionError(13, "Permission denied")
+        except OSError as error:
+            raise _unusable(self.data_dir, error) from None
+        return self.data_dir
+
+    def described(self) -> Iterator[tuple[str, str, str]]:
+        """(environment variable, effective value with secrets masked, where it came from) of every setting."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            source = "environment" if name in self.model_fields_set else "default"
+            if value is None and (found := self._found(name)):
+                value, source = found
+            yield variable(name), "" if value is None else str(value), source
+
+    def _found(self, name: str) -> tuple[Any, str] | None:
+        keys = self.data_dir / "keys"
+        made = {
+            "signing_key_file": keys / "signing.key",
+            "id_key_file": keys / "id.key",
+            "evidence_url": self.evidence_path,
+        }
+        if name in made:
+            return made[name], "default"
+        up = self.up or {}
+        running = {"broker_address": up.get("broker", {}).get("address"), "llm_base_url": up.get("llm")}
+        return (running[name], str(self.data_dir / "up.json")) if running.get(name) else None
+
+
+def variable(field: str) -> str:
+    """The environment variable of a settings field."""
+    alias = Settings.model_fields[field].validation_alias if field in Settings.model_fields else field
+    return alias if isinstance(alias, str) else PREFIX + field.upper()
+
+
+def read_up(data_dir: Path) -> dict[str, Any] | None:
+    """`up.json` of a data folder, or None unless the `glassbox up` that wrote it still runs."""
+    try:
+        with (data_dir / "up.lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None  # nobody holds it: what a killed `up` left behind is not to be believed
+    except BlockingIOError:
+        pass
+    except OSError:
+        return None
+    try:
+        found = json.loads((data_dir / "up.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+@contextmanager
+def up_lock(data_dir: Path) -> Iterator[None]:
+    """Held by the one `glassbox up` of a data folder. Raises `SettingsError` where another holds it."""
+    path = data_dir / "up.lock"
+    try:
+        lock = path.open("ab")
+    except OSError as error:
+        raise _unusable(path, error) from None
+    with lock:
+        for last in (False, False, True):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if last:
+                    raise SettingsError(
+                        f"`glassbox up` runs already in {data_dir}; stop it, or set {PREFIX}DATA_DIR to another folder"
+                    ) from None
+                time.sleep(0.1)  # it may be no more than a client that looks whether `up` runs
+        yield
+
+
+def _make_once(path: Path, text: str) -> str:
+    """Write `text` to a file of mode 600 unless it is there; returns what stands in it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)  # whole or not there: another process may start at the same moment
+    except FileExistsError:
+        return path.read_text()
+    finally:
+        temporary.unlink()
+    return text
+
+
+def _read(path: Path, setting: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{setting}: {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{setting}: {path} is not UTF-8 text") from None
+
+
+def _unusable(path: Path, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"{path} cannot be used: {error.strerror}; make it accessible, or set {PREFIX}DATA_DIR to another folder"
+    )
