@@ -237,7 +237,7 @@ _CLOSERS = "\"'”’»›)\\]」』）］】〉》"
 # The lookbehinds let a long run of stops or blanks be tried once, not once from each of its characters.
 _CANDIDATE = re.compile(
     f"(?P<wide>(?<![。！？｡])[。！？｡]+[{_CLOSERS}]*)"
-    f"|(?P<stop>(?<![.!?…．؟۔।॥])[.!?…．؟۔।॥]++)(?P<close>[{_CLOSERS}]*+)(?=\\s|$)"
+    f"|(?P<stop>(?<![.!?…．؟۔।॥])[.!?…．؟۔।॥]++)(?P<close>[{_CLOSERS}]*+)(?:\\[\\d{{1,3}}\\])*+(?=\\s|$)"
     "|(?P<line>(?<!\\s)\\s*[\\n\\r\\u2028\\u2029]\\s*)"
 )
 _MARKER = re.compile(r"(?:[-*+•‣◦▪·–—]|#{1,6}|\(?\d{1,2}[.)]|\(?[A-Za-z]\))\s+")
@@ -269,8 +269,8 @@ def sentences(text: str) -> list[Span]:
     """Sentences in reading order, without surrounding white space and without list markers.
 
     A stop ends a sentence unless it belongs to an abbreviation, an initial, a decimal, an ordinal or an ellipsis
-    that goes on; quotes and brackets that close after a stop belong to it. A line break ends a sentence unless
-    the next line goes on in lower case. Pieces without a word are left out.
+    that goes on; closing quotes, brackets and citation marks ([1]) belong to the stop before them. A line break
+    ends a sentence unless the next line goes on in lower case. Pieces without a word are left out.
     """
     ends = [m.end() for m in _CANDIDATE.finditer(text) if _breaks(text, m)]
     spans = []

@@ -1,0 +1,7 @@
+"""The offline model: deterministic lexical rules behind an OpenAI-compatible endpoint.
+
+A stand-in for a language model, named as one in every method: it compares words and cannot tell meaning.
+"""
+
+CHAT_MODEL = "glassbox-lexical-1"
+EMBEDDING_MODEL = "glassbox-lexical-embedding-1"

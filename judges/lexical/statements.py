@@ -1,0 +1,216 @@
+"""What an answer claims: its statements, verbatim, and whether it claims anything at all."""
+
+import re
+from collections.abc import Iterator
+from enum import Enum, auto
+
+from judges.text import Token, content_words, is_content, normalise, sentences, words
+
+_SPLIT_WORDS = frozenset({"and", "but"})
+_SIDE_CONTENT_WORDS = 3
+_VERB_LISTING = (
+    "is are was were be been am isn't aren't wasn't weren't has have had hasn't haven't hadn't does do did doesn't"
+    " don't didn't can could will would shall should may might must can't cannot couldn't won't wouldn't shouldn't"
+    " became become becomes began begin begins begun brought bring brings built build builds came come comes"
+    " chose consists contains contain drew fell felt fought found find finds flew gave give gives given goes go went"
+    " gone got gets get grew grow grows grown held hold holds helps help includes include keeps kept knew know knows"
+    " known leads lead led left leave leaves lies lost lose loses made make makes means meant met moves needs offers"
+    " paid plays play provides provide puts put ran run runs rose said say says saw see sees seen sent serves serve"
+    " sets set shows show shown sits sold spent stands stood takes take took taken tells told thinks thought think"
+    " uses use wants went wins win won works work wrote write writes written lives live died owns own allows allow"
+    " remains remain requires require features feature refers refer covers cover costs cost begins starts start ends"
+)
+_VERBS = frozenset(_VERB_LISTING.split())
+_APOSTROPHES = str.maketrans("\u2019\u02bc", "''")
+
+_SALUTATION_LISTING = (
+    "hi hello hey greetings welcome thanks thank cheers bye goodbye congratulations hallo danke bonjour merci salut"
+    " hola gracias"
+)
+_SALUTATIONS = frozenset(_SALUTATION_LISTING.split())
+_SALUTATION_WORDS = 4  # "Hello, Mr Smith." greets; a longer sentence that begins so may go on to claim something
+_INTERJECTION_LISTING = (
+    "sorry sure okay ok yes no yeah yep nope great certainly absolutely exactly indeed right ja nein doch klar gerne"
+    " oui non bien d'accord sí si claro vale"
+)
+_INTERJECTIONS = frozenset(_INTERJECTION_LISTING.split())
+_COURTESY = re.compile(
+    r"(?:good (?:morning|afternoon|evening|day|question)|(?:that's|that is|what) (?:a|an) (?:great|good|excellent)"
+    r" question|you're welcome|you are welcome|(?:i )?hope (?:this|that) helps|glad to help|happy to help"
+    r"|(?:please )?let me know if|feel free to (?:ask|reach)|is there anything else|nice to meet you"
+    r"|guten (?:tag|morgen|abend)|gern geschehen|de rien|de nada|buen(?:os|as) (?:d[ií]as|tardes|noches))\b",
+    re.IGNORECASE,
+)
+
+_SOURCES = r"(?:context|passages?|documents?|sources?|texts?|excerpts?|articles?|information|material|answer)"
+_PREAMBLE = (
+    r"(?:(?:i'm sorry|i am sorry|sorry|i apologi[sz]e|unfortunately|regrettably|honestly|actually|well|hmm|no"
+    r"|leider|es tut mir leid|tut mir leid|malheureusement|désolée?|je suis désolée?|lamentablemente|lo siento"
+    r"|desafortunadamente)\b[,.:;!]*\s+(?:(?:but|aber|mais|pero)\b,?\s+)?)*"
+    rf"(?:(?:based on|according to|from|given|in|within)\s(?:\w+\s){{0,4}}{_SOURCES}\b[^,]{{0,40}},\s*)?"
+)
+_FIND = (
+    r"(?:know|find|answer|determine|tell|say|confirm|provide|see|verify|locate|give|help|conclude"
+    r"|have\s(?:any|enough|sufficient|the|that|access|information|details|data))\b"
+)
+_ABSTENTIONS = (
+    # English
+    r"(?:i|we)\s(?:do not|don't|cannot|can't|could not|couldn't|did not|didn't|(?:am|was|are|were) (?:un|not )able to)"
+    rf"\s(?:\w+ly\s)?{_FIND}",
+    r"(?:i'm|i am|we're|we are)\s(?:(?:really|quite|afraid i'm)\s)?(?:not (?:sure|certain|aware|able to)|unsure"
+    r"|unable to|uncertain|unaware)\b",
+    r"i (?:have|had) (?:no|not enough|insufficient) (?:idea|information|clue|knowledge|data|details)\b",
+    rf"(?:the|these|this|those|neither|none of the|no)\s(?:\w+\s){{0,3}}{_SOURCES}\s(?:\w+\s)?"
+    r"(?:does not|do not|doesn't|don't|did not|didn't|fails? to)\s(?:\w+ly\s)?"
+    r"(?:say|state|mention|specify|contain|provide|include|indicate|give|answer|cover|tell|address|discuss|reveal"
+    r"|describe|explain)\b",
+    r"(?:there is|there's|there was)\s(?:no|not enough|not any|insufficient)\s(?:\w+\s){0,2}"
+    r"(?:information|mention|data|evidence|answer|details?)\b",
+    rf"(?:no|not enough|insufficient)\s(?:\w+\s)?(?:information|details?|data|{_SOURCES})\s(?:\w+\s){{0,3}}"
+    r"(?:available|provided|found|given|mentioned|to answer)\b",
+    rf"(?:this|that|it|the answer)\s(?:is not|isn't|is nowhere|was not|wasn't|cannot be|can't be|could not be)\s"
+    r"(?:\w+ly\s)?(?:stated|mentioned|specified|provided|given|covered|answered|determined|found|known|clear)\s"
+    rf"(?:in|from|by|based on)\s(?:\w+\s){{0,3}}{_SOURCES}\b",
+    rf"it(?:'s| is) (?:unclear|unknown|not clear|not known) from\s(?:\w+\s){{0,3}}{_SOURCES}\b",
+    r"(?:(?:(?:this|that|it) )?(?:cannot|can't|could not) be (?:determined|answered|found)|not known|unknown"
+    r"|no (?:idea|answer|clue)|not (?:sure|stated|mentioned|specified|provided))[.!]*$",
+    # German
+    r"(?:das |dies )?(?:wei(?:ß|ss) ich|ich wei(?:ß|ss)) (?:es |das |dies |leider )*nicht\b",
+    r"(?:ich (?:kann|konnte)|(?:kann|konnte) ich) (?:\w+ ){0,8}(?:nicht|keine?n?) (?:\w+ ){0,6}"
+    r"(?:beantworten|finden|sagen|feststellen|bestätigen|entnehmen)\b",
+    r"(?:dazu|darüber|hierzu)\b.{0,60}\bkeine (?:angaben?|informationen?|auskunft)\b",
+    r"(?:der|die|den|in den?|aus den?|es gibt|mir liegen)\s(?:\w+\s){0,5}"
+    r"keine (?:angaben?|informationen?|aussagen?|hinweise?)\b",
+    r"in (?:den?|diesen)\s(?:\w+\s){1,4}(?:steht|stehen|findet sich|finden sich|gibt es)\s(?:\w+\s){0,3}"
+    r"(?:nichts|keine?)\b",
+    r"ich bin (?:mir )?(?:\w+ )?nicht sicher\b",
+    # French
+    r"(?:je|on|nous) (?:ne |n')(?:sais|sait|savons|connais|peux|peut|pouvons|trouve|dispose|ai|avons)\b"
+    r"(?: le| la)? (?:pas|aucune?)\b",
+    r"(?:je ne suis|je suis) pas (?:sûre?|certaine?)\b",
+    r"(?:le|les|ces|ce|aucun|aucune)\s(?:\w+\s){0,3}"
+    r"(?:contexte|passages?|documents?|sources?|textes?|extraits?|informations?)\s(?:\w+\s){0,2}(?:ne|n')\s?"
+    r"(?:\w+\s)?(?:pas|mentionnent?|précisent?|indiquent?|contiennent|contient|disent|dit|permet\w*)\b",
+    r"il n'y a (?:pas (?:assez )?d'|aucune )information",
+    # Spanish
+    r"(?:yo )?no (?:lo )?(?:sé|sabemos|puedo (?:responder|encontrar|decir|confirmar|determinar|saber)|encuentro"
+    r"|encontré|tengo (?:información|datos|suficiente|idea|acceso)|dispongo)\b",
+    r"no estoy segur[oa]\b",
+    r"(?:el|los|las|la|estos|este|ningun[oa]?|ningún)\s(?:\w+\s){0,3}"
+    r"(?:contexto|pasajes?|documentos?|fuentes?|textos?|fragmentos?|información)\s(?:\w+\s){0,2}"
+    r"no\s(?:\w+\s)?(?:menciona|dice|indica|contiene|especifica|proporciona|incluye|responde)n?\b",
+    r"no (?:hay|existe|se (?:encontró|proporciona)) (?:\w+ )?información\b",
+)
+_ABSTENTION = re.compile(f"{_PREAMBLE}(?:{'|'.join(_ABSTENTIONS)})", re.IGNORECASE)
+_HEDGE = re.compile(
+    rf"{_PREAMBLE}(?:it (?:all )?depends|that depends|(?:it's|it is) (?:hard|difficult|impossible) to (?:say|tell|know)"
+    r"|maybe|perhaps|possibly|(?:it|that) (?:could|might) be|who knows|es kommt darauf an|vielleicht|ça dépend"
+    r"|cela dépend|peut-être|depende|quizás?|tal vez)\b",
+    re.IGNORECASE,
+)
+_HEDGE_WORDS = 8
+_TURN_CONTENT_WORDS = 2
+_TURN = re.compile(r"\b(?:but|however|though|although|aber|jedoch|mais|cependant|pero|aunque)\b", re.IGNORECASE)
+
+
+class _Kind(Enum):
+    """What a sentence of an answer does."""
+
+    QUESTION = auto()
+    ABSTENTION = auto()
+    COURTESY = auto()
+    HEDGE = auto()
+    CLAIM = auto()
+
+
+def statements(answer: str) -> list[str]:
+    """The claims of an answer in reading order, each a verbatim piece of it.
+
+    One statement a sentence, split at ";" and at "and" or "but" where both sides have a verb-like word and at
+    least three content words. Questions, greetings and sentences that decline to answer claim nothing and are
+    left out; an answer of nothing else has no statements.
+    """
+    return [
+        clause
+        for sentence, kind in _read(answer)
+        if kind in (_Kind.CLAIM, _Kind.HEDGE)
+        for part in re.split("[;；]", sentence)
+        for clause in _clauses(part)
+    ]
+
+
+def abstains(answer: str) -> bool:
+    """Whether the answer declines to answer: it says so, and makes no statement beside that.
+
+    Knows phrases of English, German, French and Spanish; greetings and questions do not count either way.
+    """
+    kinds = {kind for _, kind in _read(answer)}
+    return _Kind.ABSTENTION in kinds and kinds.isdisjoint({_Kind.CLAIM, _Kind.HEDGE})
+
+
+def noncommittal(answer: str) -> bool:
+    """Whether nothing in the answer commits to anything: it abstains or only hedges ("It depends.")."""
+    kinds = {kind for _, kind in _read(answer)}
+    return _Kind.CLAIM not in kinds and not kinds.isdisjoint({_Kind.ABSTENTION, _Kind.HEDGE})
+
+
+def _read(answer: str) -> list[tuple[str, _Kind]]:
+    return [(text, _kind(text)) for text in (answer[start:end] for start, end in sentences(answer))]
+
+
+def _kind(sentence: str) -> _Kind:
+    plain = sentence.translate(_APOSTROPHES)
+    if plain.rstrip(" \"'”»)]」』").endswith(("?", "？", "؟")):
+        return _Kind.QUESTION
+    if _is_abstention(plain):
+        return _Kind.ABSTENTION
+    if _is_courtesy(plain):
+        return _Kind.COURTESY
+    if _HEDGE.match(plain) and len(words(plain)) <= _HEDGE_WORDS:
+        return _Kind.HEDGE
+    return _Kind.CLAIM
+
+
+def _is_abstention(plain: str) -> bool:
+    found = _ABSTENTION.match(plain)
+    if found is None:
+        return False
+    # "I am not sure, but it was founded in 1920" does answer.
+    turn = _TURN.search(plain, found.end())
+    if turn is None:
+        return True
+    rest = plain[turn.end() :].lstrip(" ,")
+    return len(content_words(rest)) < _TURN_CONTENT_WORDS or _ABSTENTION.match(rest) is not None
+
+
+def _is_courtesy(plain: str) -> bool:
+    if _COURTESY.match(plain):
+        return True
+    said = [normalise(token.text) for token in words(plain)]
+    if said[0] in _SALUTATIONS:
+        return len(said) <= _SALUTATION_WORDS
+    return said[0] in _INTERJECTIONS and not any(is_content(word) and word not in _INTERJECTIONS for word in said)
+
+
+def _clauses(part: str) -> Iterator[str]:
+    tokens = words(part)
+    start = 0
+    for index, token in enumerate(tokens):
+        if (
+            normalise(token.text) in _SPLIT_WORDS
+            and _stands_alone(part[start : token.start])
+            and _stands_alone(part[token.end :])
+        ):
+            yield part[start : token.start].strip(" ,\t\n")
+            start = tokens[index + 1].start
+    if words(rest := part[start:].strip()):
+        yield rest
+
+
+def _stands_alone(clause: str) -> bool:
+    return any(map(_verb_like, words(clause))) and len(content_words(clause)) >= _SIDE_CONTENT_WORDS
+
+
+def _verb_like(token: Token) -> bool:
+    word = normalise(token.text)
+    return word in _VERBS or (len(word) >= 5 and word.endswith("ed"))
