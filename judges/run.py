@@ -1,0 +1,75 @@
+"""One guarded answer: whatever a judge does, each part of its kind gets exactly one verdict, in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections import Counter
+from typing import Any
+
+from glassbox.contract.canonical import CanonicalError, canonical
+from glassbox.contract.verdict import Failed, NotApplicable, Scored
+from judges.port import Case, Judge, JudgeError, Judgement
+
+logger = logging.getLogger(__name__)
+
+FOREIGN_TARGET = "foreign_target"
+"""Flag of a verdict whose target was set for another method family: the figures do not compare."""
+
+
+async def answer(judge: Judge, case: Case) -> Judgement:
+    """Exactly one verdict for each part in `case.settings`, in their order, by `case.deadline`.
+
+    A judge that is late, raises or leaves a part out ends in `failed` verdicts; nothing but cancellation escapes.
+    The evidence of such an answer is `{"error": {"cause": …, "detail": …}}`.
+    """
+    limit = asyncio.timeout(max(case.deadline - time.monotonic(), 0))
+    try:
+        async with limit:
+            made = await judge.judge(case)
+        canonical(made.evidence)
+    except JudgeError as error:
+        return _failed(case, error.cause, error.detail)
+    except CanonicalError as error:
+        logger.error("%s: the %s judge's evidence is not JSON at %s", case.evaluation_id, judge.kind, error.field)
+        return _failed(case, "crashed", "evidence is not JSON")
+    except Exception as error:
+        if isinstance(error, TimeoutError) and limit.expired():
+            return _failed(case, "timeout", "no answer before the deadline")
+        _report(judge, case, error)
+        return _failed(case, "crashed", type(error).__name__)
+    return Judgement(_complete(made, judge, case), made.evidence, made.raw)
+
+
+def _complete(made: Judgement, judge: Judge, case: Case) -> tuple[Scored | NotApplicable | Failed, ...]:
+    count = Counter(verdict.part for verdict in made.verdicts)
+    by_part = {verdict.part: verdict for verdict in made.verdicts}
+    verdicts: list[Scored | NotApplicable | Failed] = []
+    for part, settings in case.settings.items():
+        if count[part] == 1:
+            verdicts.append(_flagged(by_part[part], settings))
+        else:
+            logger.error("%s: the %s judge gave %d verdicts for %s", case.evaluation_id, judge.kind, count[part], part)
+            verdicts.append(Failed(part=part, cause="crashed", detail=f"{count[part]} verdicts instead of one"))
+    return tuple(verdicts)
+
+
+def _flagged(verdict: Scored | NotApplicable | Failed, settings: Any) -> Scored | NotApplicable | Failed:
+    family = settings.get("target_family")
+    if settings.get("target") is None or family is None or verdict.method is None or verdict.method.family == family:
+        return verdict
+    return verdict.model_copy(update={"flags": (*verdict.flags, FOREIGN_TARGET)})
+
+
+def _failed(case: Case, cause: str, detail: str) -> Judgement:
+    verdicts = tuple(Failed(part=part, cause=cause, detail=detail) for part in case.settings)
+    return Judgement(verdicts, {"error": {"cause": cause, "detail": detail}})
+
+
+def _report(judge: Judge, case: Case, error: Exception) -> None:
+    """Where it crashed, without the exception's message: that may quote the evaluation."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    logger.error("%s: the %s judge crashed with %s%s", case.evaluation_id, judge.kind, type(error).__name__, where)
