@@ -42,7 +42,7 @@ lock: $(VENV)/bootstrap.stamp
 	$(LOCK) pyproject.toml -c requirements/dev.txt -o requirements/base.txt $(ARGS)
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.txt
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null || \
 		{ echo "GlassBox needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is none of them: name one with PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV) || \
 		{ echo "$(PYTHON) cannot make a virtual environment: install its venv package (Debian: apt-get install python3-venv)" >&2; exit 1; }
