@@ -10,9 +10,10 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_DEPTH = 32
 """Deepest nesting of arrays and objects that `strict_loads` accepts."""
@@ -21,14 +22,24 @@ MAX_SAFE_INTEGER = 2**53 - 1
 """RFC 8785 §3.2.2.3: integers beyond this do not survive an IEEE 754 double."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSHOWABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_MAX_FIELD = 160
 
 
 class CanonicalError(ValueError):
-    """Bytes or a value that have no canonical form. `field` is a path such as `chunk_scores[2]`, or ``""``."""
+    """Bytes or a value that have no canonical form. `field` is a path such as `chunk_scores[2]`, or ``""``.
+
+    Keys come from outside, so the path is cut at 160 characters and always encodes: it ends in headers and logs.
+    """
 
     def __init__(self, reason: str, field: str = "") -> None:
-        self.field, self.reason = field, reason
-        super().__init__(f"{field}: {reason}" if field else reason)
+        self.field, self.reason = showable(field), reason
+        super().__init__(f"{self.field}: {reason}" if field else reason)
+
+
+def showable(field: str) -> str:
+    """A path made of keys from outside as a header or a terminal can take it."""
+    return _UNSHOWABLE.sub("\ufffd", field[:_MAX_FIELD])
 
 
 def sha256_hex(data: bytes) -> str:
@@ -69,7 +80,7 @@ def _write(value: Any, out: list[str], path: str) -> None:
                 out.append(",")
             out.append(_string(key, path))
             out.append(":")
-            _write(value[key], out, f"{path}.{key}" if path else key)
+            _write(value[key], out, _inner(path, key))
         out.append("}")
     elif isinstance(value, list | tuple):
         out.append("[")
@@ -121,16 +132,14 @@ def strict_loads(raw: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     """Parse UTF-8 JSON, refusing what parsers disagree on.
 
     Raises `CanonicalError` for invalid UTF-8 or JSON, duplicated keys, NaN and infinities (written or overflowing),
-    integers beyond 2^53 - 1, lone surrogates, NUL characters and nesting deeper than `max_depth`.
+    integers that a double does not hold, lone surrogates, NUL characters and nesting deeper than `max_depth`.
     """
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CanonicalError(f"not UTF-8 at byte {error.start}") from None
     try:
-        value = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
-        )
+        value = json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
     except json.JSONDecodeError as error:
         raise CanonicalError(f"not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
     except RecursionError:
@@ -139,51 +148,54 @@ def strict_loads(raw: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+class _Repeated(NamedTuple):
+    """Stands for an object with a duplicated key until `_check`, which knows the path."""
+
+    key: str
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeated:
     made = dict(pairs)
-    if len(made) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise CanonicalError("duplicated key", key[:80])
-            seen.add(key)
-    return made
+    if len(made) == len(pairs):
+        return made
+    return _Repeated(Counter(key for key, _ in pairs).most_common(1)[0][0])
 
 
-def _no_constant(name: str) -> Any:
-    raise CanonicalError(f"a number that is not finite ({name})")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise CanonicalError("a number that is not finite")
+def _integer(text: str) -> int | float:
+    value = int(text[:24])  # int() refuses thousands of digits; 24 characters say enough
+    if abs(value) > MAX_SAFE_INTEGER and len(text) < 24 and _number(float(text), "") == text:
+        return float(text)  # RFC 8785 writes a double below 1e21 without an exponent: its own bytes must come back
     return value
 
 
-def _integer(text: str) -> int:
-    if len(text) > 17 or abs(int(text)) > MAX_SAFE_INTEGER:
-        raise CanonicalError("integer beyond 2^53 - 1")
-    return int(text)
-
-
 def _check(value: Any, path: str, depth: int, max_depth: int) -> None:
-    if isinstance(value, str):
-        _check_text(value, path)
-        return
     items: Iterable[tuple[str, Any]]
-    if isinstance(value, dict):
-        for key in value:
-            _check_text(key, path)
-        items = ((f"{path}.{key}" if path else key, item) for key, item in value.items())
-    elif isinstance(value, list):
-        items = ((f"{path}[{n}]", item) for n, item in enumerate(value))
-    else:
-        return
+    match value:
+        case str():
+            return _check_text(value, path)
+        case float() if not math.isfinite(value):
+            raise CanonicalError("a number that is not finite", path)
+        case int() if abs(value) > MAX_SAFE_INTEGER:
+            raise CanonicalError("integer beyond 2^53 - 1", path)
+        case _Repeated(key):
+            raise CanonicalError("duplicated key", _inner(path, key))
+        case dict():
+            for key in value:
+                _check_text(key, path)
+            items = ((_inner(path, key), item) for key, item in value.items())
+        case list():
+            items = ((f"{path}[{n}]", item) for n, item in enumerate(value))
+        case _:
+            return None
     if depth == max_depth:
-        raise CanonicalError(f"nested deeper than {max_depth} levels", path[:80])
+        raise CanonicalError(f"nested deeper than {max_depth} levels", path)
     for inner, item in items:
         _check(item, inner, depth + 1, max_depth)
+    return None
+
+
+def _inner(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
 
 
 def _check_text(text: str, path: str) -> None:

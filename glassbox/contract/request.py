@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
-from glassbox.contract.canonical import CanonicalError, canonical, strict_loads
+from glassbox.contract.canonical import CanonicalError, canonical, showable, strict_loads
 from glassbox.contract.record import RESERVED_PREFIXES
 
 MAX_BODY = 1024 * 1024
@@ -27,8 +27,8 @@ class ContractError(ValueError):
     """A request that cannot be judged. `field` is a path such as `chunk_scores[2]`; neither part quotes content."""
 
     def __init__(self, field: str, reason: str) -> None:
-        self.field, self.reason = field, reason
-        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = showable(field), reason
+        super().__init__(f"{self.field}: {reason}")
 
 
 class _Input(BaseModel):
@@ -36,7 +36,7 @@ class _Input(BaseModel):
 
 
 def _not_blank(text: str) -> str:
-    if not text.strip().strip(_INVISIBLE):
+    if all(c.isspace() or c in _INVISIBLE for c in text):
         raise ValueError("must not be blank")
     return text
 
