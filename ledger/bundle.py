@@ -1,0 +1,40 @@
+"""The proof bundle: one file with which anybody can check a record without us.
+
+Canonical JSON with the keys `schema_version`, `record`, `policy` (null for a run or a review), `ledger` and, under
+that name, the proof that the receipt carries; with evidence also `salt` (hexadecimal), `request` and `evidence`
+(worker kind -> what that kind found). Read back by `ledger.verify`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from glassbox.contract.canonical import canonical
+from ledger.port import Receipt
+
+SCHEMA_VERSION = "1"
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """What opens a record's digests: the content itself. `evidence`: worker kind -> evidence it counted."""
+
+    salt: bytes
+    request: Mapping[str, Any]
+    evidence: Mapping[str, Any]
+
+
+def make_bundle(receipt: Receipt, policy: Mapping[str, Any] | None, disclosure: Disclosure | None = None) -> bytes:
+    """The bundle of a receipt. `policy`: the canonical policy that the record cites (a scorecard's, a policy's)."""
+    bundle: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "record": dict(receipt.record),
+        "policy": None if policy is None else dict(policy),
+        "ledger": receipt.ledger,
+        receipt.ledger: dict(receipt.proof),
+    }
+    if disclosure is not None:
+        bundle["salt"] = disclosure.salt.hex()
+        bundle["request"] = dict(disclosure.request)
+        bundle["evidence"] = dict(disclosure.evidence)
+    return canonical(bundle)

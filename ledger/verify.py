@@ -1,0 +1,257 @@
+"""The offline verifier: `python -m ledger.verify FILE --key VKEY`, for people who trust nobody, us included.
+
+Recomputes everything a proof bundle (ledger.bundle) says: the policy's digest, the record's arithmetic and
+outcome, its leaf, the path to the root, what was disclosed, and the signature over the root. Imports the standard
+library, `cryptography` and the few plain files that define these things, so that it can be read and run alone.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from glassbox.contract.canonical import MAX_DEPTH, CanonicalError, canonical, sha256_hex, strict_loads
+from glassbox.contract.record import (
+    RecordError,
+    check_record,
+    evidence_digest,
+    policy_digest,
+    record_bytes,
+)
+from ledger import checkpoint, merkle
+from ledger.checkpoint import CheckpointError, KeyFormatError, SignedCheckpoint, VerifierKey
+
+SCHEMA_VERSION = "1"
+
+_KEYS = frozenset({"schema_version", "record", "policy", "ledger"})
+_DISCLOSED = frozenset({"salt", "request", "evidence"})
+_PROOF_KEYS = frozenset({"origin", "index", "tree_size", "path", "checkpoint"})
+_BACKENDS = ("merkle", "fabric")
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One check. `holds` is None where it could not be told; `detail` says what holds, or why it does not."""
+
+    name: str
+    holds: bool | None
+    detail: str
+
+
+class _Fails(Exception):
+    """The bundle is wrong."""
+
+
+class _CannotTell(Exception):
+    """The bundle may be right, and this call cannot know."""
+
+
+def verify_bundle(raw: bytes, vkeys: Sequence[str]) -> list[Step]:
+    """Check a bundle's bytes step by step, ending at the first that does not hold (or cannot be told).
+
+    `vkeys`: the verifier keys (NAME+HASH+BASE64) the caller trusts. Raises KeyFormatError for a malformed one.
+    """
+    keys = [VerifierKey.parse(text) for text in vkeys]
+    steps: list[Step] = []
+    bundle: dict[str, Any] = {}
+
+    def holds(name: str, check: Callable[[], str]) -> bool:
+        try:
+            steps.append(Step(name, True, check()))
+        except _CannotTell as error:
+            steps.append(Step(name, None, str(error)))
+        except (_Fails, CanonicalError, RecordError, CheckpointError, merkle.ProofError) as error:
+            steps.append(Step(name, False, str(error)))
+        return steps[-1].holds is True
+
+    checks: list[tuple[str, Callable[[], str]]] = [
+        ("format", lambda: _format(raw, bundle)),
+        ("policy", lambda: _policy(bundle)),
+        ("record", lambda: _record(bundle)),
+        ("request", lambda: _request(bundle)),
+        ("evidence", lambda: _evidence(bundle)),
+        ("checkpoint", lambda: _checkpoint(bundle)),
+        ("inclusion", lambda: _inclusion(bundle)),
+        ("signature", lambda: _signature(bundle, keys)),
+    ]
+    for name, check in checks:
+        if name in _DISCLOSED and name not in bundle:
+            continue
+        if not holds(name, check):
+            break
+    return steps
+
+
+def exit_code(steps: Sequence[Step]) -> int:
+    """0 all holds, 1 something does not, 2 it could not be told."""
+    return {True: 0, False: 1, None: 2}[steps[-1].holds]
+
+
+def summary(steps: Sequence[Step]) -> str:
+    """One line: what holds, or the first thing that does not."""
+    last = steps[-1]
+    if last.holds:
+        return "holds: " + "; ".join(step.detail for step in steps)
+    if last.holds is None:
+        return f"cannot tell ({last.name}): {last.detail}"
+    return f"does not hold ({last.name}): {last.detail}"
+
+
+def _format(raw: bytes, bundle: dict[str, Any]) -> str:
+    """Fill `bundle` once its form is as published; anything besides is refused."""
+    value = strict_loads(raw, max_depth=MAX_DEPTH + 4)
+    if not isinstance(value, dict):
+        raise _Fails("the bundle is not a JSON object")
+    if isinstance(version := value.get("schema_version"), str) and version != SCHEMA_VERSION:
+        raise _CannotTell(f"the bundle has format {version[:20]!r}, this verifier knows {SCHEMA_VERSION!r}")
+    backend = value.get("ledger")
+    if backend not in _BACKENDS:
+        raise _Fails(f"ledger: one of {', '.join(_BACKENDS)}")
+    disclosed = _DISCLOSED if value.keys() & _DISCLOSED else frozenset[str]()
+    _expect_keys(value, _KEYS | {backend} | disclosed, "")
+    for name in ("record", backend, *(disclosed - {"salt"})):
+        if not isinstance(value[name], dict):
+            raise _Fails(f"{name}: an object")
+    if not isinstance(value["policy"], dict | None):
+        raise _Fails("policy: an object or null")
+    if disclosed and not _is_hash(value["salt"]):
+        raise _Fails("salt: 64 lower-case hexadecimal digits")
+    if backend == "merkle":
+        _proof_format(value["merkle"])
+    if canonical(value) != raw:
+        raise _Fails("the bundle is not in canonical form (RFC 8785)")
+    bundle.update(value)
+    return "a proof bundle"
+
+
+def _proof_format(proof: Mapping[str, Any]) -> None:
+    _expect_keys(proof, _PROOF_KEYS, "merkle.")
+    for name in ("origin", "checkpoint"):
+        if not isinstance(proof[name], str):
+            raise _Fails(f"merkle.{name}: text")
+    for name in ("index", "tree_size"):
+        if type(proof[name]) is not int:
+            raise _Fails(f"merkle.{name}: a whole number")
+    path = proof["path"]
+    if not isinstance(path, list) or not all(_is_hash(value) for value in path):
+        raise _Fails("merkle.path: a list of 64 lower-case hexadecimal digits each")
+
+
+def _policy(bundle: Mapping[str, Any]) -> str:
+    record, policy = bundle["record"], bundle["policy"]
+    cited = {"scorecard": "policy_digest", "policy": "digest"}.get(str(record.get("kind")))
+    if cited is None:
+        if policy is not None:
+            raise _Fails("policy: null, because the record cites none")
+        return "no policy"
+    if policy is None:
+        raise _Fails("policy: the one that the record cites")
+    if policy_digest(policy) != record.get(cited):
+        raise _Fails(f"the policy's digest is not the record's {cited}")
+    return "policy as cited"
+
+
+def _record(bundle: Mapping[str, Any]) -> str:
+    record = bundle["record"]
+    check_record(record, bundle["policy"])
+    if record["kind"] != "scorecard":
+        return f"record {record['evaluation_id']}"
+    trust = "without trust score" if record["trust"] is None else f"trust {record['trust']}"
+    return f"record {record['evaluation_id']} ({trust}, {record['outcome']}) follows from its parts"
+
+
+def _request(bundle: Mapping[str, Any]) -> str:
+    if _salted(bundle, bundle["request"]) != bundle["record"].get("request_digest"):
+        raise _Fails("salt and request do not give the record's request_digest")
+    return "request as cited"
+
+
+def _evidence(bundle: Mapping[str, Any]) -> str:
+    by_kind = {kind: _salted(bundle, content) for kind, content in bundle["evidence"].items()}
+    if evidence_digest(by_kind) != bundle["record"].get("evidence_digest"):
+        raise _Fails("salt and evidence do not give the record's evidence_digest")
+    return "evidence as cited"
+
+
+def _checkpoint(bundle: Mapping[str, Any]) -> str:
+    if bundle["ledger"] == "fabric":
+        raise _CannotTell("a Fabric proof needs the extra: pip install 'glassbox[fabric]', then glassbox verify")
+    proof, head = bundle["merkle"], _signed(bundle).checkpoint
+    if head.origin != proof["origin"]:
+        raise _Fails(f"the checkpoint is of the log {head.origin}, the proof of another")
+    if head.size != proof["tree_size"]:
+        raise _Fails(f"the checkpoint is of {head.size} records, the proof of {proof['tree_size']}")
+    return f"checkpoint of {head.origin} at {head.size} records"
+
+
+def _inclusion(bundle: Mapping[str, Any]) -> str:
+    proof, root = bundle["merkle"], _signed(bundle).checkpoint.root
+    leaf = merkle.leaf_hash(record_bytes(bundle["record"]))
+    path = [bytes.fromhex(value) for value in proof["path"]]
+    merkle.verify_inclusion(leaf, proof["index"], proof["tree_size"], path, root)
+    return f"record is number {proof['index']} there"
+
+
+def _signature(bundle: Mapping[str, Any], keys: Sequence[VerifierKey]) -> str:
+    signed = _signed(bundle)
+    if not keys:
+        raise _CannotTell(
+            f"all else holds, but the log is signed by {signed.signers}, whom you did not name: use --key VKEY"
+        )
+    return f"signed by {checkpoint.verify(signed, keys).label}"
+
+
+def _signed(bundle: Mapping[str, Any]) -> SignedCheckpoint:
+    return checkpoint.parse(bundle["merkle"]["checkpoint"])
+
+
+def _salted(bundle: Mapping[str, Any], content: Any) -> str:
+    return sha256_hex(bytes.fromhex(bundle["salt"]) + canonical(content))
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and _HASH.fullmatch(value) is not None
+
+
+def _expect_keys(value: Mapping[str, Any], expected: frozenset[str], prefix: str) -> None:
+    for name in sorted(expected - value.keys()):
+        raise _Fails(f"{prefix}{name}: missing")
+    for name in sorted(value.keys() - expected):
+        raise _Fails(f"{prefix}{name[:80]}: no such field in a bundle")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ledger.verify",
+        description="Check a GlassBox proof bundle without GlassBox. Exit 0: holds, 1: does not, 2: cannot tell.",
+        epilog="example: python -m ledger.verify proof.json --key log.example+1a2b3c4d+Aa0...",
+    )
+    parser.add_argument("file", metavar="FILE", help="the bundle, as `glassbox proof ID -o FILE` writes it")
+    parser.add_argument(
+        "--key", metavar="VKEY", action="append", default=[], help="a verifier key that you trust (repeatable)"
+    )
+    parser.add_argument("--json", action="store_true", help="print every step as JSON")
+    options = parser.parse_args(arguments)
+    try:
+        raw = Path(options.file).read_bytes()
+        steps = verify_bundle(raw, options.key)
+    except (OSError, KeyFormatError) as error:
+        reason = f"{options.file}: {error.strerror}" if isinstance(error, OSError) else f"--key: {error}"
+        sys.stderr.write(f"cannot tell: {reason}\n")
+        return 2
+    if options.json:
+        report = {"holds": steps[-1].holds, "steps": [asdict(step) for step in steps]}
+        sys.stdout.write(json.dumps(report) + "\n")
+    else:
+        sys.stdout.write(summary(steps) + "\n")
+    return exit_code(steps)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""What every ledger does, whichever keeps the records: written once, run against each backend."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassbox.contract.canonical import sha256_hex
+from glassbox.contract.record import record_bytes
+from ledger.bundle import make_bundle
+from ledger.checkpoint import Signer
+from ledger.merkle_log import MerkleLog
+from ledger.port import AppendResult, Ledger, LedgerRefused, Receipt, Refused, UnknownPolicy
+from ledger.verify import verify_bundle
+from tests.ledger.records import CREATED_AT, POLICY, scorecard
+
+SIGNER = Signer("log.example/behaviour", bytes(32))
+Opener = Callable[[Path], AbstractAsyncContextManager[Ledger]]
+
+
+@asynccontextmanager
+async def open_merkle(folder: Path) -> AsyncIterator[Ledger]:
+    log = MerkleLog.committer(folder, SIGNER)
+    try:
+        yield log
+    finally:
+        await log.close()
+
+
+BACKENDS: dict[str, Opener] = {"merkle": open_merkle}
+
+
+@pytest.fixture(params=BACKENDS)
+def opener(request: pytest.FixtureRequest) -> Opener:
+    return BACKENDS[request.param]
+
+
+@pytest.fixture
+async def ledger(opener: Opener, tmp_path: Path) -> AsyncIterator[Ledger]:
+    async with opener(tmp_path) as made:
+        await made.register_policy(POLICY.document, CREATED_AT)
+        yield made
+
+
+def receipts(results: list[AppendResult]) -> list[Receipt]:
+    assert all(isinstance(result, Receipt) for result in results), results
+    return [result for result in results if isinstance(result, Receipt)]
+
+
+def proven(receipt: Receipt) -> bool:
+    policy = POLICY.document if receipt.record["kind"] != "run" else None
+    steps = verify_bundle(make_bundle(receipt, policy), [str(SIGNER.verifier)])
+    return all(step.holds for step in steps)
+
+
+async def test_new_records_are_created_with_a_proof_each(ledger: Ledger) -> None:
+    records = [scorecard(f"e-{n}") for n in range(5)]
+    made = receipts(await ledger.append(records))
+    assert [receipt.result for receipt in made] == ["created"] * 5
+    assert [receipt.record for receipt in made] == records
+    assert all(proven(receipt) for receipt in made)
+
+
+async def test_the_same_bytes_exist_and_other_bytes_conflict(ledger: Ledger) -> None:
+    first, other = scorecard("e"), scorecard("e", score="0.500000")
+    await ledger.append([first])
+    again, conflict = receipts(await ledger.append([first, other]))
+    assert (again.result, conflict.result) == ("exists", "conflict")
+    assert conflict.record == first
+    assert await ledger.read("e") == first
+    assert proven(again)
+    assert proven(conflict)
+
+
+async def test_an_id_twice_in_one_batch_stands_once(ledger: Ledger) -> None:
+    first, other = scorecard("e"), scorecard("e", score="0.500000")
+    results = receipts(await ledger.append([first, first, other]))
+    assert [receipt.result for receipt in results] == ["created", "exists", "conflict"]
+    assert {receipt.record_digest for receipt in results} == {sha256_hex(record_bytes(first))}
+
+
+async def test_an_empty_batch_is_nothing(ledger: Ledger) -> None:
+    assert await ledger.append([]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"trust": "0.999999"}, "trust"),
+        ({"outcome": "incomplete"}, "outcome"),
+        ({"coverage": "1"}, "coverage"),
+        ({"surprise": 1}, "surprise"),
+        ({"requested_at": "yesterday"}, "requested_at"),
+        ({"evaluation_id": "run:no"}, "evaluation_id"),
+        ({"evaluation_id": 7}, "evaluation_id"),
+        ({"policy_digest": "short"}, "policy_digest"),
+        ({"kind": "policy"}, "kind"),
+        ({"session": "\ud800"}, "session"),
+        ({"session": float("nan")}, "session"),
+    ],
+)
+async def test_a_record_that_breaks_a_rule_is_refused_alone(
+    ledger: Ledger, changes: dict[str, Any], field: str
+) -> None:
+    refused, made = await ledger.append([{**scorecard("bad"), **changes}, scorecard("good")])
+    assert isinstance(refused, Refused)
+    assert refused.field == field
+    assert refused.rule
+    assert receipts([made])[0].result == "created"
+    assert await ledger.read("bad") is None
+
+
+async def test_an_unregistered_policy_is_trouble_and_nothing_is_written(ledger: Ledger) -> None:
+    unknown = scorecard("e-2", policy_digest="ab" * 32)
+    with pytest.raises(UnknownPolicy, match="register it") as caught:
+        await ledger.append([scorecard("e-1"), unknown])
+    assert caught.value.digest == "ab" * 32
+    assert await ledger.read("e-1") is None
+
+
+async def test_policies_stand_by_digest_and_once(ledger: Ledger) -> None:
+    again = await ledger.register_policy(POLICY.document, "2027-01-01T00:00:00.000Z")
+    assert again.result == "exists"
+    assert again.record["created_at"] == CREATED_AT
+    assert again.record["evaluation_id"] == f"policy:{POLICY.digest}"
+    assert await ledger.policy(POLICY.digest) == POLICY.document
+    assert await ledger.policy("00" * 32) is None
+    assert proven(again)
+
+
+@pytest.mark.parametrize(
+    ("policy", "created_at", "field"),
+    [({"name": "x"}, CREATED_AT, "policy"), ({"judges": 1}, CREATED_AT, "policy"), (None, "now", "created_at")],
+)
+async def test_what_is_no_policy_is_refused(ledger: Ledger, policy: Any, created_at: str, field: str) -> None:
+    other = {**POLICY.document, "name": "other"} if policy is None else policy
+    with pytest.raises(LedgerRefused) as caught:
+        await ledger.register_policy(other, created_at)
+    assert caught.value.field == field
+
+
+async def test_runs_and_reviews_stand_without_a_policy(ledger: Ledger) -> None:
+    digest = "cd" * 32
+    run = {
+        "kind": "run",
+        "schema_version": "1",
+        "evaluation_id": f"run:{digest}",
+        "digest": digest,
+        "refers_to": None,
+        "created_at": CREATED_AT,
+    }
+    (receipt,) = receipts(await ledger.append([run]))
+    assert receipt.result == "created"
+    assert proven(receipt)
+
+
+async def test_an_unknown_id_is_none(ledger: Ledger) -> None:
+    assert await ledger.read("nobody") is None
+    assert await ledger.prove("nobody") is None
+
+
+async def test_a_proof_can_be_asked_for_later(ledger: Ledger) -> None:
+    record = scorecard("early")
+    await ledger.append([record])
+    for n in range(20):
+        await ledger.append([scorecard(f"later-{n}")])
+    receipt = await ledger.prove("early")
+    assert receipt is not None
+    assert receipt.record == record
+    assert proven(receipt)
+
+
+async def test_everything_is_there_after_closing_and_opening(opener: Opener, tmp_path: Path) -> None:
+    async with opener(tmp_path) as ledger:
+        await ledger.register_policy(POLICY.document, CREATED_AT)
+        await ledger.append([scorecard("e")])
+    async with opener(tmp_path) as ledger:
+        assert await ledger.policy(POLICY.digest) == POLICY.document
+        again, new = receipts(await ledger.append([scorecard("e"), scorecard("f")]))
+        assert (again.result, new.result) == ("exists", "created")
+        assert proven(again)
+        assert proven(new)
+
+
+async def test_a_receipt_is_plain_json_with_the_digest_of_its_record(ledger: Ledger) -> None:
+    (receipt,) = receipts(await ledger.append([scorecard("e")]))
+    value = receipt.to_dict()
+    assert value["evaluation_id"] == "e"
+    assert value["result"] == "created"
+    assert value["record_digest"] == sha256_hex(record_bytes(value["record"]))
+    assert value["ledger"] in BACKENDS
+    assert value[value["ledger"]] == receipt.proof
