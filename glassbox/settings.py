@@ -140,35 +140,29 @@ class Settings(BaseSettings):
             return Broker(address, local["partitions"], self.replication, embedded=local["embedded"])
         return Broker(address, self.partitions, self.replication)
 
-    def endpoint(self) -> Endpoint:
-        """Which model judges: the environment's, else the lexical model of the `glassbox up` that runs here."""
+    def endpoint(self, lexical_url: str | None = None) -> Endpoint:
+        """Which model judges: the environment's, else the lexical model at `lexical_url`, by default that of the
+        `glassbox up` that runs in the data folder."""
+        from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
         from judges.llm import Endpoint
 
-        url = self.llm_base_url or (self.up or {}).get("llm")
-        if not url:
+        url, model, embedding, key = self.llm_base_url, self.llm_model, self.embedding_model, self.llm_api_key
+        if url is None:
+            url = lexical_url or (self.up or {}).get("llm")
+            model, embedding = CHAT_MODEL, EMBEDDING_MODEL
+        if not (url and model and embedding):
             raise SettingsError(
                 f"no model is known: run `glassbox up` in {self.data_dir.parent}, or set {PREFIX}LLM_BASE_URL, "
                 f"{PREFIX}LLM_MODEL and {PREFIX}EMBEDDING_MODEL"
             )
-        return (
-            self.endpoint_at(url)
-            if self.llm_base_url is None
-            else Endpoint(
-                base_url=url,
-                model=self.llm_model or "",
-                embedding_model=self.embedding_model or "",
-                api_key=self.llm_api_key.get_secret_value() if self.llm_api_key else "",
-                concurrency=self.llm_concurrency,
-                call_limit_s=self.llm_call_limit_s,
-            )
+        return Endpoint(
+            base_url=url,
+            model=model,
+            embedding_model=embedding,
+            api_key=key.get_secret_value() if key else "",
+            concurrency=self.llm_concurrency,
+            call_limit_s=self.llm_call_limit_s,
         )
-
-    def endpoint_at(self, url: str) -> Endpoint:
-        """A lexical model served at `url`, within this process's limits."""
-        from judges.lexical import MODEL
-        from judges.llm import Endpoint
-
-        return Endpoint(url, MODEL, MODEL, "", concurrency=self.llm_concurrency, call_limit_s=self.llm_call_limit_s)
 
     @cached_property
     def up(self) -> dict[str, Any] | None:
@@ -246,6 +240,17 @@ class Settings(BaseSettings):
         except OSError as error:
             raise _unusable(self.data_dir, error) from None
         return self.data_dir
+
+    def environment(self) -> dict[str, str]:
+        """The variables that give another process these settings, wherever it runs: paths are absolute."""
+        values = {name: getattr(self, name) for name in self.model_fields_set | {"data_dir"}}
+        if self.config.exists():
+            values["config"] = self.config
+        return {
+            variable(name): value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+            for name, value in values.items()
+            if value is not None
+        }
 
     def described(self) -> Iterator[tuple[str, str, str]]:
         """(environment variable, effective value with secrets masked, where it came from) of every setting."""

@@ -162,3 +162,34 @@ def test_described_masks_secrets_and_says_where_from(monkeypatch: pytest.MonkeyP
     assert rows["GLASSBOX_LLM_API_KEY"][1] == "environment"
     assert rows["GLASSBOX_PARTITIONS"] == ("4", "default")
     assert rows["GLASSBOX_SIGNING_KEY_FILE"][0].endswith("keys/signing.key")
+
+
+def test_environment_gives_another_process_the_same_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for key, value in {
+        "GLASSBOX_BROKER": "kafka:9092",
+        "GLASSBOX_DATA_DIR": "data",
+        "GLASSBOX_LLM_BASE_URL": "http://x/v1",
+        "GLASSBOX_LLM_MODEL": "m",
+        "GLASSBOX_EMBEDDING_MODEL": "e",
+        "GLASSBOX_LLM_API_KEY": "sesame",
+    }.items():
+        monkeypatch.setenv(key, value)
+    (tmp_path / "glassbox.toml").write_text("")
+    here = Settings.load()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for key, value in here.environment().items():
+        monkeypatch.setenv(key, value)
+    there = Settings.load()
+    assert there.model_dump() == here.model_dump()
+
+
+def test_endpoint_is_the_environments_else_the_lexical_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match="no model is known"):
+        Settings.load().endpoint()
+    assert Settings.load().endpoint("http://127.0.0.1:1/v1").family == "lexical"
+    monkeypatch.setenv("GLASSBOX_LLM_BASE_URL", "http://x/v1")
+    monkeypatch.setenv("GLASSBOX_LLM_MODEL", "m")
+    monkeypatch.setenv("GLASSBOX_EMBEDDING_MODEL", "e")
+    endpoint = Settings.load().endpoint("http://127.0.0.1:1/v1")
+    assert (endpoint.base_url, endpoint.model, endpoint.family) == ("http://x/v1", "m", "llm")
