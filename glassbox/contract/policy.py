@@ -260,6 +260,9 @@ def load_policies(text: str) -> dict[str, Policy]:
         raise PolicyError(f"not TOML: {error}") from None
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
         raise PolicyError("policy: must be tables [policy.NAME]")
+    for name, table in tables.items():
+        if "name" in table:
+            raise PolicyError(f"policy.{name}.name: no such key; the table's own name is the policy's")
     names = dict.fromkeys([*SHIPPED, *tables])
     return {name: _validated({"name": name, **_overlay(SHIPPED.get(name, {}), tables.get(name, {}))}) for name in names}
 

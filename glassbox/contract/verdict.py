@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
 from glassbox.contract.canonical import canonical, sha256_hex
-from glassbox.contract.composite import PLACES
+from glassbox.contract.composite import PLACES, figure
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "relevance": ("llm_relevance",),
@@ -71,9 +71,7 @@ class Frozen(BaseModel):
 
 _STEP = Decimal(1).scaleb(-PLACES)
 
-Figure = Annotated[
-    Decimal, Field(ge=0, le=1, decimal_places=PLACES), PlainSerializer(lambda d: f"{d:.{PLACES}f}", return_type=str)
-]
+Figure = Annotated[Decimal, Field(ge=0, le=1, decimal_places=PLACES), PlainSerializer(figure, return_type=str)]
 """A number in [0, 1] with 6 decimal places; a decimal string in JSON."""
 
 
@@ -81,7 +79,8 @@ def to_figure(value: float) -> Decimal:
     """`value` in [0, 1] (clamped) rounded half-even to 6 places. Raises ValueError for NaN and infinities."""
     if not math.isfinite(value):
         raise ValueError("a score must be finite")
-    return Decimal(min(max(value, 0.0), 1.0)).quantize(_STEP, rounding=ROUND_HALF_EVEN)
+    clamped = min(max(value, 0.0), 1.0) + 0.0  # -0.0 + 0.0 is 0.0: a record has no negative zero
+    return Decimal(clamped).quantize(_STEP, rounding=ROUND_HALF_EVEN)
 
 
 class Method(Frozen):
@@ -117,7 +116,7 @@ class Scored(_Verdict):
     score: Figure
     low: Figure
     high: Figure
-    raw: float | None = None
+    raw: Annotated[float, AllowInfNan(False)] | None = None
 
     @classmethod
     def of(
@@ -185,7 +184,7 @@ def part_row(verdict: Scored | NotApplicable | Failed) -> dict[str, Any]:
     """The verdict as a row for `composite.compose` (judge and meets_target are added there)."""
     figures: dict[str, str | None] = dict.fromkeys(("score", "low", "high"))
     if isinstance(verdict, Scored):
-        figures = {name: f"{getattr(verdict, name):.{PLACES}f}" for name in figures}
+        figures = {name: figure(getattr(verdict, name)) for name in figures}
     return {
         "part": verdict.part,
         "state": verdict.state,

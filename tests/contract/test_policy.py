@@ -1,0 +1,230 @@
+"""Policies: the shipped ones say what the design says, and a mistake stops the start with its key."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassbox.contract.canonical import canonical, strict_loads
+from glassbox.contract.policy import SHIPPED, Policy, PolicyError, load_policies
+from glassbox.contract.record import check_policy, policy_digest
+from glassbox.contract.verdict import KINDS
+
+DESIGN: dict[str, tuple[str, dict[str, tuple[str, str | None]]]] = {  # judge -> (weight, part -> (weight, target))
+    "contextual_precision": ("0.30", {"llm_relevance": ("0.70", "0.85"), "similarity_calibration": ("0.30", None)}),
+    "semantic_faithfulness": ("0.40", {"faithfulness": ("0.60", "0.95"), "answer_relevancy": ("0.40", "0.80")}),
+    "structural_fidelity": (
+        "0.30",
+        {"terminology": ("0.30", None), "entities": ("0.35", "0.90"), "relations": ("0.35", "0.90")},
+    ),
+}
+
+
+def one(toml: str) -> Policy:
+    return load_policies(f"[policy.mine]\n{toml}")["mine"]
+
+
+def test_defaults_are_the_design_s() -> None:
+    document = load_policies("")["default"].document
+    for judge, (weight, parts) in DESIGN.items():
+        written = document["judges"].pop(judge)
+        assert (written["enabled"], written["weight"]) == (True, f"{weight}0000")
+        assert written["parts"].keys() == parts.keys()
+        for part, (v, target) in parts.items():
+            assert written["parts"][part]["enabled"] is True
+            assert written["parts"][part]["weight"] == f"{v}0000"
+            assert written["parts"][part]["target"] == (target and f"{target}0000")
+    assert document == {
+        "schema_version": "1",
+        "name": "default",
+        "threshold": "0.800000",
+        "vetoes": ["faithfulness"],
+        "review_on": ["answer_relevancy", "entities", "llm_relevance"],
+        "min_coverage": "0.500000",
+        "abstention": "incomplete",
+        "empty_context": "not_applicable",
+        "deadline_s": "300.000000",
+        "ledger": {},
+        "judges": {},
+    }
+
+
+def test_part_settings_are_the_design_s() -> None:
+    policy = load_policies("")["default"]
+    assert policy.kind_settings("calibration")["similarity_calibration"]["higher_is_better"] is True
+    assert policy.kind_settings("grounding")["answer_relevancy"]["strictness"] == 1
+    assert policy.kind_settings("grounding")["faithfulness"]["empty_context"] == "not_applicable"
+    assert policy.kind_settings("terminology")["terminology"]["reference"] == "aligned"
+
+
+def test_shipped_policies_differ_from_the_default_only_where_the_design_says() -> None:
+    policies = load_policies("")
+    assert policies.keys() == {"default", "rag", "direct", "offline"} == SHIPPED.keys()
+    default = policies["default"]
+    assert different(default, policies["rag"]) == {"empty_context"}
+    assert different(default, policies["direct"]) == {"judges.contextual_precision.enabled"}
+    assert policies["direct"].kinds() == ("grounding", "terminology", "structure")
+    relevancy = "judges.semantic_faithfulness.parts.answer_relevancy"
+    offline = policies["offline"]
+    changed = {path for path in different(default, offline) if not path.endswith(".target_family")}
+    assert changed == {f"{relevancy}.target"}
+    assert offline.parts()["answer_relevancy"].target == Decimal("0.20")
+    assert {part.target_family for part in offline.parts().values()} == {"lexical", None}
+
+
+def different(one: Policy, other: Policy) -> set[str]:
+    a, b = flat(one.document), flat(other.document)
+    return {path for path in a.keys() | b.keys() if a.get(path) != b.get(path)} - {"name"}
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {path: value}
+    return {
+        inner: leaf for key, item in value.items() for inner, leaf in flat(item, f"{path}.{key}".lstrip(".")).items()
+    }
+
+
+WRONG = [
+    ("threshhold = 0.8", "policy.mine.threshhold: no such key; did you mean 'threshold'?"),
+    ("threshold = 0.8000001", "policy.mine.threshold: .*6 decimal places"),
+    ("threshold = 1.1", "policy.mine.threshold: .*less than or equal to 1"),
+    ("threshold = nan", "policy.mine.threshold: .*finite"),
+    ("threshold = true", "policy.mine.threshold: "),
+    ("threshold = 'high'", "policy.mine.threshold: "),
+    ("min_coverage = -0.1", "policy.mine.min_coverage: .*greater than or equal to 0"),
+    ("vetoes = ['faithfullness']", "policy.mine.vetoes: .*'faithfullness'; did you mean 'faithfulness'?"),
+    ("vetoes = 'faithfulness'", "policy.mine.vetoes: "),
+    ("review_on = [3]", "policy.mine.review_on.0: "),
+    ("abstention = 'maybe'", "policy.mine.abstention: .*'incomplete' or 'ignore'"),
+    ("empty_context = 'fail'", "policy.mine.empty_context: .*'not_applicable' or 'unsupported'"),
+    ("deadline_s = 0", "policy.mine.deadline_s: .*greater than 0"),
+    ("name = 'other'", "policy.mine.name: no such key"),
+    ("schema_version = '2'", "policy.mine.schema_version: "),
+    ("judges = 3", "policy.mine.judges: "),
+    ("[policy.mine.ledger]\nchanel = 'c'", "policy.mine.ledger.chanel.*'channel'"),
+    ("[policy.mine.judges.faithfulness]", "policy.mine.judges.faithfulness: no such key; did you mean"),
+    ("[policy.mine.judges.structural_fidelity]\nweight = -1", "judges.structural_fidelity.weight: .*greater"),
+    ("[policy.mine.judges.structural_fidelity]\nweight = inf", "judges.structural_fidelity.weight: .*finite"),
+    (
+        "[policy.mine.judges.semantic_faithfulness.parts.faithfulness]\nwieght = 1",
+        "judges.semantic_faithfulness.parts.faithfulness.wieght: no such key; did you mean 'weight'?",
+    ),
+    (
+        "[policy.mine.judges.semantic_faithfulness.parts.answer_relevancy]\nstrictness = 0",
+        "parts.answer_relevancy.strictness: ",
+    ),
+    (
+        "[policy.mine.judges.structural_fidelity.parts]\nterminology.weight = 0\nentities.weight = 0\n"
+        "relations.enabled = false",
+        "judges.structural_fidelity.parts: the enabled weights sum to zero",
+    ),
+    (
+        "".join(f"[policy.mine.judges.{judge}]\nweight = 0\n" for judge in DESIGN),
+        "policy.mine: judges: the enabled weights sum to zero",
+    ),
+    (
+        "".join(f"[policy.mine.judges.{judge}]\nenabled = false\n" for judge in DESIGN),
+        "policy.mine: judges: the enabled weights sum to zero",
+    ),
+]
+
+
+@pytest.mark.parametrize(("toml", "message"), WRONG, ids=[message[:50] for _, message in WRONG])
+def test_a_mistake_names_its_key(toml: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message.replace("?", r"\?")) as caught:
+        one(toml)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[policy.mine]\nthreshold = high", "not TOML: .*line 2"),
+        ("policy = 3", r"policy: must be tables \[policy.NAME\]"),
+        ("[policy]\nthreshold = 0.5", r"policy: must be tables \[policy.NAME\]"),
+        ("[policy.Mine]", "policy.Mine.name: .*pattern"),
+    ],
+)
+def test_a_document_that_is_no_policy(text: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        load_policies(text)
+
+
+def test_a_shipped_policy_is_overlaid_key_by_key() -> None:
+    policies = load_policies(
+        "[policy.offline]\nthreshold = 0.6\n"
+        "[policy.offline.judges.semantic_faithfulness.parts.answer_relevancy]\nstrictness = 3"
+    )
+    relevancy = policies["offline"].parts()["answer_relevancy"]
+    assert policies["offline"].threshold == Decimal("0.6")
+    assert (relevancy.target, relevancy.target_family) == (Decimal("0.20"), "lexical")
+    assert policies["default"].threshold == Decimal("0.80")
+
+
+def test_a_target_can_be_taken_away() -> None:
+    policy = one("[policy.mine.judges.structural_fidelity.parts.entities]\ntarget = 'none'")
+    assert policy.parts()["entities"].target is None
+
+
+def test_a_judge_without_an_enabled_part_counts_as_disabled() -> None:
+    parts = "[policy.mine.judges.contextual_precision.parts]\n"
+    policy = one(f"{parts}llm_relevance.enabled = false\nsimilarity_calibration.enabled = false")
+    assert policy.parts().keys().isdisjoint(DESIGN["contextual_precision"][1])
+    assert policy.kinds() == ("grounding", "terminology", "structure")
+    assert policy.kind_settings("relevance") == {}
+
+
+def test_kinds_in_order() -> None:
+    assert load_policies("")["default"].kinds() == tuple(KINDS)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_canonical_round_trip(name: str) -> None:
+    policy = load_policies("")[name]
+    written = canonical(policy.document)
+    back = Policy.from_document(strict_loads(written))
+    assert back == policy
+    assert canonical(back.document) == written
+    assert back.digest == policy.digest == policy_digest(policy.document)
+    check_policy(json.loads(written))
+
+
+weights = st.decimals(0, 1000, places=6, allow_nan=False).map(abs)
+
+
+@given(weights, st.decimals(0, 1, places=6).map(abs), st.booleans())
+def test_the_digest_is_of_the_meaning_not_of_the_writing(weight: Decimal, share: Decimal, enabled: bool) -> None:
+    toml = (
+        f"threshold = {{share}}\nvetoes = {{vetoes}}\n[policy.mine.judges.contextual_precision]\n"
+        f"enabled = {str(enabled).lower()}\nweight = {{weight}}"
+    )
+    plain = one(toml.format(share=f"{share:f}", weight=f"{weight:f}", vetoes="['entities', 'relations']"))
+    other = one(toml.format(share=f"{share:.6f}00", weight=f"{weight:.6f}", vetoes="['relations', 'entities']"))
+    assert plain.digest == other.digest
+    assert Policy.from_document(plain.document).digest == plain.digest
+    assert all(isinstance(leaf, str | bool | list | dict | None) for leaf in flat(plain.document).values())
+
+
+def test_the_digest_changes_with_any_setting() -> None:
+    digests = {
+        one(toml).digest
+        for toml in (
+            "",
+            "threshold = 0.800001",
+            "vetoes = []",
+            "deadline_s = 299",
+            "ledger.channel = 'c'",
+            "[policy.mine.judges.contextual_precision]\nenabled = false",
+            "[policy.mine.judges.structural_fidelity.parts.terminology]\nreference = 'whole_sources'",
+        )
+    }
+    assert len(digests) == 7
+
+
+def test_from_document_refuses_what_is_not_a_policy() -> None:
+    with pytest.raises(PolicyError, match="threshold"):
+        Policy.from_document({"name": "x", "threshold": "2"})
