@@ -1,0 +1,32 @@
+"""Errors that are expected: one sentence on stderr and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+FINE, FINDING, UNABLE = 0, 1, 2
+"""Exit codes: fine; a negative finding; could not tell, or wrong use."""
+
+
+class CommandError(Exception):
+    """Something that this command cannot do; the message names the next step."""
+
+
+def explained(error: Exception) -> str | None:
+    """The sentence for an error that was to be expected; None for a fault of ours."""
+    from glassbox.contract.policy import PolicyError
+    from glassbox.contract.request import ContractError
+    from glassbox.settings import SettingsError
+    from ledger.checkpoint import CheckpointError, KeyFormatError
+    from ledger.port import LedgerError
+    from streams.clients import BrokerError
+
+    known = (
+        *(CommandError, SettingsError, PolicyError, ContractError),
+        *(BrokerError, LedgerError, CheckpointError, KeyFormatError),
+    )
+    if isinstance(error, known):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, FileNotFoundError):  # the embedded broker's binary: its message is the sentence
+        return str(error)
+    return None

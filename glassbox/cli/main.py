@@ -1,0 +1,51 @@
+"""The command `glassbox`: every subcommand is a file of its own, and imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version as installed
+from typing import Annotated, NoReturn
+
+import typer
+
+from glassbox.cli import policy, up
+from glassbox.cli.errors import UNABLE, explained
+
+app = typer.Typer(
+    name="glassbox",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Judges answers that LLM systems give, and leaves proof.",
+)
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(f"glassbox {installed('glassbox')}")
+        raise typer.Exit
+
+
+app.command()(up.up)
+app.add_typer(policy.app, name="policy")
+
+
+def main() -> NoReturn:
+    """Run the command. An error that was to be expected is one sentence on stderr, with exit code 2."""
+    try:
+        app()
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing more to say, and nothing to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        sentence = explained(error)
+        if sentence is None:
+            raise
+        print(f"glassbox: {sentence}", file=sys.stderr)
+        sys.exit(UNABLE)
+    sys.exit()
