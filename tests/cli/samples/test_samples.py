@@ -25,6 +25,7 @@ DEFECTS = frozenset(
         "invented_entity",
         "changed_number",
         "flipped_negation",
+        "opposite_word",
         "wrong_pair",
         "off_topic",
         "useful_passage_last",
