@@ -1,0 +1,54 @@
+"""Which class judges a kind, and what it is given: the one place that joins settings and judges."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from glassbox.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from judges.llm import EndpointClient
+    from judges.port import Judge
+
+JUDGES: Mapping[str, str] = {
+    "relevance": "judges.relevance:RelevanceJudge",
+    "calibration": "judges.calibration:CalibrationJudge",
+    "grounding": "judges.grounding:GroundingJudge",
+    "terminology": "judges.terminology:TerminologyJudge",
+    "structure": "judges.structure:StructureJudge",
+}
+"""Worker kind -> where its judge is. Imported when needed: some bring large libraries."""
+
+ASKS_A_MODEL = frozenset(("relevance", "calibration", "grounding"))
+"""The kinds whose judge is given a client of the model endpoint."""
+
+
+def _judge_class(kind: str) -> Any:
+    module, _, name = JUDGES[kind].partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def needs_of(kind: str) -> frozenset[str]:
+    """The `JudgeInput` fields that a kind's judge reads. Imports no vendor library of a model."""
+    needs: frozenset[str] = _judge_class(kind).needs
+    return needs
+
+
+def make_judge(kind: str, client: EndpointClient | None) -> Judge:
+    """The judge of a kind. `client` belongs to the caller, who closes it after the judge.
+
+    Raises `CommandError` with the package to install where a judge's library is missing.
+    """
+    from judges.port import JudgeError
+
+    try:
+        judge: Judge = _judge_class(kind)(client) if kind in ASKS_A_MODEL else _judge_class(kind)()
+    except JudgeError as error:
+        raise CommandError(f"the {kind} judge cannot start: {error.detail or error.cause}") from None
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"the {kind} judge cannot start: {error.name} is not installed; install GlassBox with its dependencies"
+        ) from None
+    return judge
