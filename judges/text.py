@@ -141,7 +141,7 @@ _FUNCTION_WORDS: dict[str, frozenset[str]] = {
         " should may might must also just very too such some any all both more most other own same only"
         " one ones because while during before after up down out off again through between against until"
         " once myself itself himself herself themselves ourselves yourself many much et al etc cannot get"
-        " got let",
+        " got let really actually quite even still yet",
         "de": "der die das den dem des ein eine einen einem einer eines und oder aber als ist sind war waren"
         " sein wird werden wurde wurden hat haben hatte hatten ich du er sie es wir ihr ihre ihren ihrem"
         " ihrer seine seinen seinem seiner mein dein unser euch uns mir mich dir dich ihm ihn ihnen sich"

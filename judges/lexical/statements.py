@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from judges.text import Token, content_words, is_content, normalise, sentences, words
+from judges.text import Token, content_words, is_content, language, normalise, sentences, words
 
 _SPLIT_WORDS = frozenset({"and", "but"})
 _SIDE_CONTENT_WORDS = 3
@@ -127,8 +127,8 @@ def statements(answer: str) -> list[str]:
     """The claims of an answer in reading order, each a verbatim piece of it.
 
     One statement a sentence, split at ";" and at "and" or "but" where both sides have a verb-like word and at
-    least three content words. Questions, greetings and sentences that decline to answer claim nothing and are
-    left out; an answer of nothing else has no statements.
+    least three content words. Questions, greetings, sentences without a content word ("It is.") and sentences
+    that decline to answer claim nothing and are left out; an answer of nothing else has no statements.
     """
     return [
         clause
@@ -189,7 +189,8 @@ def _is_courtesy(plain: str) -> bool:
     said = [normalise(token.text) for token in words(plain)]
     if said[0] in _SALUTATIONS:
         return len(said) <= _SALUTATION_WORDS
-    return said[0] in _INTERJECTIONS and not any(is_content(word) and word not in _INTERJECTIONS for word in said)
+    spoken = language(plain)
+    return not any(is_content(word, spoken) and word not in _INTERJECTIONS for word in said)
 
 
 def _clauses(part: str) -> Iterator[str]:

@@ -1,0 +1,189 @@
+"""The rules of the lexical model: pure, deterministic, without a network.
+
+Each rule compares word forms, never meaning. Thresholds were set on people's labels and are part of the model:
+whoever changes one gives the model another name (`judges.lexical.CHAT_MODEL`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import compress
+from typing import Literal
+
+from judges.lexical.reading import NEGATION, Reading, is_number, read, unit
+from judges.text import best_window, is_content, language, sentences, words
+
+RELEVANT_COVERAGE = 0.62
+COVERED = 0.85
+UNSUPPORTED = 0.60
+NOVEL_RUN_COVERED = 1
+NOVEL_RUN_UNSUPPORTED = 3
+MIN_WINDOW = 30
+QUESTION_WORDS = 6
+DIMENSIONS = 256
+
+Verdict = Literal["unsupported", "undecided", "covered"]
+_VERDICTS: tuple[Verdict, ...] = ("unsupported", "undecided", "covered")  # worst first
+
+
+@dataclass(frozen=True)
+class Support:
+    """How a statement stands against the passages; `passage` is the index of the one that counted."""
+
+    verdict: Verdict
+    reason: str  # begins "lexical:" and the verdict
+    passage: int | None
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """Whether one passage is relevant, and the figure that said so."""
+
+    relevant: bool
+    reason: str
+
+
+def relevance(query: str, passages: Sequence[str], reference: str | None = None) -> list[Relevance]:
+    """Which passages are relevant to the query, one verdict a passage in their order.
+
+    Relevant: the passage has at least .62 of the query's content stems, each weighted by
+    idf(t) = 1 + ln((1 + N) / (1 + df)) over N documents, which are the given passages and the query itself.
+    Against a reference answer of at least three content words: relevant if some sentence of the reference is not
+    unsupported by that passage alone (see `support`).
+    """
+    if reference is not None and len(_content_units(reference)) >= NOVEL_RUN_UNSUPPORTED:
+        told = [reference[start:end] for start, end in sentences(reference)]
+        return [_relevance_to_reference(told, passage) for passage in passages]
+    documents = [frozenset(read(passage).units) for passage in passages]
+    size = len(documents) + 1
+    weights = {
+        wanted: 1 + math.log((1 + size) / (2 + sum(wanted in document for document in documents)))
+        for wanted in sorted(set(_content_units(query)))
+    }
+    total = math.fsum(weights.values())
+    verdicts = []
+    for document in documents:
+        coverage = math.fsum(w for wanted, w in weights.items() if wanted in document) / total if total else 0.0
+        reason = f"lexical: {coverage:.2f} of the query's weighted content words"
+        verdicts.append(Relevance(coverage >= RELEVANT_COVERAGE, reason))
+    return verdicts
+
+
+def _relevance_to_reference(told: Sequence[str], passage: str) -> Relevance:
+    found = sum(support(sentence, [passage]).verdict != "unsupported" for sentence in told)
+    return Relevance(found > 0, f"lexical: {found} of {len(told)} sentences of the reference answer")
+
+
+def support(statement: str, passages: Sequence[str]) -> Support:
+    """Hold a statement of n words against the best window of max(30, 2n) words of a single passage.
+
+    *unsupported*: a number, name or negation of the statement is absent there, or a word is negated on one side
+    only, or fewer than .60 of its content words are there, or three novel ones stand in a row. *covered*: at
+    least .85 are there and no two novel ones in a row. *undecided*: anything between. The passage that serves
+    the statement best counts, never the union of passages. A whole sentence of a passage is always covered.
+    """
+    best: tuple[int, float] | None = None
+    found = Support("unsupported", "lexical:unsupported no passage was given", None)
+    spoken = language(statement)
+    for index, passage in enumerate(passages):
+        source = read(passage)
+        verdict, coverage, why = _compare(read(statement, spoken or source.language), source)
+        rank = (_VERDICTS.index(verdict), coverage)
+        if best is None or rank > best:
+            best = rank
+            found = Support(verdict, f"lexical:{verdict} {why} (passage {index})", index)
+    return found
+
+
+def _compare(statement: Reading, source: Reading) -> tuple[Verdict, float, str]:
+    content = statement.content or range(len(statement.units))
+    if not content:
+        return "unsupported", 0.0, "no words to compare"
+    needle = [statement.signed[i] for i in content] + [NEGATION] * statement.negations
+    size = max(MIN_WINDOW, 2 * len(statement.units))
+    start = best_window(needle, source.signed, size).start
+    window = slice(start, start + size)
+    there = frozenset(source.units[window])
+    signed_there = frozenset(source.signed[window])
+    denied_there = frozenset(compress(source.units[window], source.denied[window]))
+
+    novel = [statement.units[i] not in there for i in content]
+    coverage = 1 - sum(novel) / len(content)
+    figures = f"{coverage:.2f} of the content words"
+    for index in content:
+        word = statement.units[index]
+        if word in there:
+            if _contradicts(statement, index, signed_there, denied_there):
+                return "unsupported", coverage, f"negated on one side only: {word}"
+        elif is_number(word) or index in statement.names:
+            return "unsupported", coverage, f"{'number' if is_number(word) else 'name'} absent: {word}"
+    if statement.negations and NEGATION not in there:
+        return "unsupported", coverage, "negation absent"
+    if coverage < UNSUPPORTED:
+        return "unsupported", coverage, figures
+    run = _longest_run(novel)
+    if run >= NOVEL_RUN_UNSUPPORTED:
+        return "unsupported", coverage, f"{run} novel content words in a row"
+    if coverage >= COVERED and run <= NOVEL_RUN_COVERED:
+        return "covered", coverage, figures
+    return "undecided", coverage, f"{figures}, {run} novel in a row; counted as supported"
+
+
+def _contradicts(statement: Reading, index: int, signed: frozenset[str], denied: frozenset[str]) -> bool:
+    """Whether a word that both have is denied outright on one side and nowhere within reach of a negation on
+    the other."""
+    word = statement.units[index]
+    if statement.denied[index]:
+        return NEGATION + word not in signed
+    return statement.signed[index] == word and word not in signed and word in denied
+
+
+def _longest_run(flags: Sequence[bool]) -> int:
+    longest = current = 0
+    for flag in flags:
+        current = current + 1 if flag else 0
+        longest = max(longest, current)
+    return longest
+
+
+def _content_units(text: str) -> list[str]:
+    """Units of the content words; of all words where a text has no others."""
+    spoken = language(text)
+    tokens = words(text)
+    return [unit(t.text) for t in tokens if is_content(t.text, spoken)] or [unit(t.text) for t in tokens]
+
+
+def question_back(answer: str) -> str:
+    """The question that the answer might answer: "What about" and its first six distinct content words.
+
+    All words stand in where none carries content; without any word the question is empty.
+    """
+    spoken = language(answer)
+    tokens = words(answer)
+    chosen = [t for t in tokens if is_content(t.text, spoken)] or tokens
+    distinct = {unit(t.text): t.text for t in reversed(chosen)}
+    ordered = list(dict.fromkeys(distinct[unit(t.text)] for t in chosen))[:QUESTION_WORDS]
+    return f"What about {' '.join(ordered)}?" if ordered else ""
+
+
+def embed(text: str) -> tuple[float, ...]:
+    """Signed hashed set of content stems: 256 numbers of Euclidean length 1, never all zero.
+
+    A text without words points along the first axis, which no word uses (so its cosine with any other is 0).
+    """
+    vector = [0.0] * DIMENSIONS
+    for word in set(_content_units(text)):
+        axis, sign = _axis(word)
+        vector[axis] += sign
+    length = math.sqrt(math.fsum(x * x for x in vector))
+    if length == 0:
+        return (1.0, *vector[1:])
+    return tuple(x / length for x in vector)
+
+
+@lru_cache(maxsize=65_536)
+def _axis(word: str) -> tuple[int, float]:
+    digest = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "big")
+    return 1 + (digest >> 1) % (DIMENSIONS - 1), 1.0 if digest & 1 else -1.0

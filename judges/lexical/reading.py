@@ -1,0 +1,171 @@
+"""How the lexical model reads a text: what each word counts as, which words carry content, which are negated."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from judges.text import Token, is_content, language, normalise, sentences, stem, words
+
+NEGATION = "\N{NOT SIGN}"
+_REACH = 4  # words after a negation that it can bear on
+
+_NEGATION_LISTING = (
+    "no not never without neither nor cannot none nobody nothing nowhere"
+    " nicht kein keine keinen keinem keiner keines nie niemals ohne niemand nichts weder"
+    " pas jamais sans aucun aucune rien ni nunca jamás ningún ninguna ninguno nadie tampoco"
+)
+_NEGATIONS = frozenset(_NEGATION_LISTING.split())
+# Not "one" (a pronoun as often as a number) nor "second" (a unit of time).
+_CARDINAL_LISTING = (
+    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
+)
+_CARDINALS = dict(zip(_CARDINAL_LISTING.split(), [*range(2, 20), *range(20, 100, 10)], strict=True))
+# Function words that change what is claimed, so that a passage must have said them too: how many, how certain,
+# when and where; and the speaker, of whom no passage knows anything.
+_WEIGHTY_LISTING = (
+    "all any both each many more most much only other some such one ones"
+    " can could will would shall should may might must"
+    " before after during until since while against through between over under above below within across"
+    " i me my mine myself we us our ours ourselves"
+    " alle nur mehr kann können muss müssen soll sollen bis vor nach seit über unter ich mir mich mein wir uns unser"
+    " plus peut entre vers sur sous je mon ma mes nous notre nos"
+    " más hasta desde sobre entre yo mi mis nosotros nuestro nuestra"
+)
+_WEIGHTY = frozenset(_WEIGHTY_LISTING.split())
+_FILLER = re.compile(
+    r"\s*(?:(?:yes|yeah|yep|oh|ah|well|hmm|wow|okay|ok|haha)\b[\s,.:;!–-]*"
+    r"|(?:no|sure|right|indeed|exactly|great|ja|nein|doch|oui|non|sí|claro)\s*[,.:;!–]+\s*)+",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(r"[.,;:!?…()\n。！？、，；：]")
+_CLAUSE_WORDS = frozenset({"and", "but"})
+
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_GROUPED_BY_POINTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|\d{1,3}\.\d{3},\d+")
+_DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}")
+_DECIMAL = re.compile(r"\d+\.\d+")
+_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text as parallel tuples, one entry a word; `content` and `names` hold indices of words."""
+
+    language: str | None
+    units: tuple[str, ...]
+    signed: tuple[str, ...]  # the unit, marked where a negation before it may bear on it
+    denied: tuple[bool, ...]  # whether it is the first content word after a negation
+    content: tuple[int, ...]  # negations are none of them
+    names: frozenset[int]
+    negations: int
+
+
+@lru_cache(maxsize=65_536)
+def unit(word: str) -> str:
+    """What a word counts as when texts are compared: NEGATION, a number by its value, or its stem."""
+    plain = normalise(word)
+    if plain in _NEGATIONS or plain.endswith("n't"):
+        return NEGATION
+    if plain in _CARDINALS:
+        return str(_CARDINALS[plain])
+    return _value(plain) if is_number(plain) else stem(word)
+
+
+def is_number(unit: str) -> bool:
+    """Whether a unit has a digit: years, amounts, but also codes such as "b2b"."""
+    return any(map(str.isdecimal, unit))
+
+
+def _value(number: str) -> str:
+    if _GROUPED.fullmatch(number):
+        number = number.replace(",", "")
+    elif _GROUPED_BY_POINTS.fullmatch(number):
+        number = number.replace(".", "").replace(",", ".")
+    elif _DECIMAL_COMMA.fullmatch(number):
+        number = number.replace(",", ".")
+    if _DECIMAL.fullmatch(number):
+        return number.rstrip("0").rstrip(".")
+    if ordinal := _ORDINAL.fullmatch(number):
+        return ordinal[1]
+    return number.replace("'", "")
+
+
+@lru_cache(maxsize=512)
+def read(text: str, spoken: str | None = None) -> Reading:
+    """Read a text in the language `spoken`, or else in the one that its function words show.
+
+    What a negation bears on is decided by neighbouring words alone and never across a clause, so that a clause
+    reads the same on its own as inside its text.
+    """
+    spoken = spoken or language(text)
+    tokens = words(text)
+    units = tuple(unit(token.text) for token in tokens)
+    carries = [_carries(token.text, spoken) for token in tokens]
+    signed, denied = _signs(text, tokens, units, carries)
+    filler = _FILLER.match(text)
+    begin = filler.end() if filler else 0
+    counted = [i for i, t in enumerate(tokens) if t.start >= begin and not _is_citation(text, t)]
+    return Reading(
+        language=spoken,
+        units=units,
+        signed=signed,
+        denied=denied,
+        content=tuple(i for i in counted if units[i] != NEGATION and (carries[i] or is_number(units[i]))),
+        names=_names(text, tokens, spoken, begin),
+        negations=sum(units[i] == NEGATION for i in counted),
+    )
+
+
+def _carries(word: str, spoken: str | None) -> bool:
+    return is_content(word, spoken) or normalise(word) in _WEIGHTY
+
+
+def _signs(
+    text: str, tokens: Sequence[Token], units: Sequence[str], carries: Sequence[bool]
+) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    signed: list[str] = []
+    denied: list[bool] = []
+    reach = 0
+    awaited = False  # the negation has not met its first content word yet
+    end = 0
+    for token, word, content in zip(tokens, units, carries, strict=True):
+        if _CLAUSE_END.search(text, end, token.start) or word in _CLAUSE_WORDS:
+            reach = 0
+        end = token.end
+        if word == NEGATION:
+            reach, awaited = _REACH, True
+            signed.append(word)
+            denied.append(False)
+            continue
+        signed.append(NEGATION + word if reach else word)
+        denied.append(bool(reach and awaited and content))
+        awaited = awaited and not content
+        reach = max(0, reach - 1)
+    return tuple(signed), tuple(denied)
+
+
+def _is_citation(text: str, token: Token) -> bool:
+    around = text[token.start - 1 : token.start] + text[token.end : token.end + 1]
+    return around == "[]" and token.text.isdecimal()
+
+
+def _names(text: str, tokens: Sequence[Token], spoken: str | None, begin: int) -> frozenset[int]:
+    """Indices of the capitalised content words inside a sentence.
+
+    The first word of a sentence counts only before another capitalised one ("Marie Curie"). German writes every
+    noun with a capital: there only two in a row make a name.
+    """
+    firsts = {span.start for span in sentences(text)}
+    firsts.update([next((token.start for token in tokens if token.start >= begin), 0)])
+    capital = [t.text[0].isupper() and len(t.text) > 1 and is_content(t.text, spoken) for t in tokens]
+
+    def beside(index: int) -> bool:
+        return any(capital[max(0, index - 1) : index]) or any(capital[index + 1 : index + 2])
+
+    return frozenset(
+        index
+        for index, token in enumerate(tokens)
+        if capital[index] and (beside(index) or not (spoken == "de" or token.start in firsts))
+    )
