@@ -22,7 +22,8 @@ RESERVED_PREFIXES = ("run:", "review:", "policy:")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FIGURE = re.compile(r"(0\.[0-9]{6}|1\.000000)")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+_WEIGHT = re.compile(r"[0-9]{1,4}\.[0-9]{6}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z")
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _REASON = re.compile(r"[a-z][a-z0-9_]{0,63}(:[a-z][a-z0-9_]{0,63})?")
 _STATES = ("scored", "not_applicable", "failed")
@@ -82,15 +83,39 @@ def check_record(record: Any, policy: Mapping[str, Any] | None) -> None:
     for name in ("reasons", "missed_targets"):
         if record[name] != sorted(set(record[name])):
             raise RecordError(name, "sorted, each once")
-    if policy is None or policy_digest(policy) != record["policy_digest"]:
+    if policy is None:
+        raise RecordError("policy_digest", "the digest of the policy at hand, and there is none")
+    check_policy(policy)
+    if policy_digest(policy) != record["policy_digest"]:
         raise RecordError("policy_digest", "the digest of the policy at hand")
     _arithmetic(record, policy)
+
+
+def check_policy(policy: Any) -> None:
+    """Raise `RecordError` unless the arithmetic can be done by `policy`, a canonical policy that nobody vouches for.
+
+    Checked is what `compose` reads, so that an auditor handed a hostile one gets a sentence; the policy's own rules
+    are `glassbox.contract.policy`'s.
+    """
+    if not isinstance(policy, Mapping):
+        raise RecordError("policy", "an object")
+    for name, check in _POLICY.items():
+        if name not in policy:
+            raise RecordError(f"policy.{name}", "present")
+        check(policy[name], f"policy.{name}")
+    parts = [part for judge in policy["judges"].values() for part in judge["parts"]]
+    if len(parts) != len(set(parts)):
+        raise RecordError("policy.judges", "each part named once")
+    try:
+        canonical(dict(policy))
+    except CanonicalError as error:
+        raise RecordError("policy", error.reason) from None
 
 
 def _arithmetic(record: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
     try:
         want = compose(record["parts"], policy)
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise RecordError("parts", f"the enabled parts of the policy ({error})") from None
     for n, (row, wanted) in enumerate(zip(record["parts"], want["parts"], strict=True)):
         for key in ("judge", "meets_target"):
@@ -152,6 +177,24 @@ def _object(fields: Mapping[str, _Check]) -> _Check:
     return check
 
 
+def _table(fields: Mapping[str, _Check]) -> _Check:
+    """An object of objects, each with at least these fields."""
+
+    def check(value: Any, path: str) -> None:
+        if not isinstance(value, dict):
+            raise RecordError(path, "an object")
+        for key, inner in value.items():
+            _code(key, path)
+            if not isinstance(inner, dict):
+                raise RecordError(f"{path}.{key}", "an object")
+            for name, rule in fields.items():
+                if name not in inner:
+                    raise RecordError(f"{path}.{key}.{name}", "present")
+                rule(inner[name], f"{path}.{key}.{name}")
+
+    return check
+
+
 def _shape(value: Mapping[str, Any], fields: Mapping[str, _Check], prefix: str) -> None:
     for name in fields:
         if name not in value:
@@ -198,6 +241,23 @@ _figure = _matches(_FIGURE, "a decimal string from 0.000000 to 1.000000 with 6 p
 _code = _matches(_CODE, "a code of lower-case letters, digits and _")
 _version = _one_of(SCHEMA_VERSION)
 
+_flag = _one_of(True, False)
+_weight = _matches(_WEIGHT, "a decimal string from 0.000000 to 9999.999999 with 6 places")
+
+_POLICY: dict[str, _Check] = {
+    "threshold": _figure,
+    "min_coverage": _figure,
+    "abstention": _one_of("incomplete", "ignore"),
+    "vetoes": _each(_code),
+    "review_on": _each(_code),
+    "judges": _table(
+        {
+            "enabled": _flag,
+            "weight": _weight,
+            "parts": _table({"enabled": _flag, "weight": _weight, "target": _or_null(_figure)}),
+        }
+    ),
+}
 _PART: dict[str, _Check] = {
     "judge": _code,
     "part": _code,
