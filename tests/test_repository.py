@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 import tomllib
 from itertools import chain
 from pathlib import Path
@@ -77,3 +78,10 @@ def test_every_package_is_shipped(tracked: list[Path]) -> None:
 def test_licence_is_the_one_declared() -> None:
     assert PROJECT["project"]["license"] == "Apache-2.0"
     assert "Apache License\n" in (ROOT / "LICENSE").read_text()
+
+
+def test_verifier_runs_on_the_standard_library_and_cryptography() -> None:
+    script = "import sys; before = set(sys.modules); import ledger.verify; print(*set(sys.modules) - before)"
+    run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    third_parties = {name.partition(".")[0] for name in run.stdout.split()} - sys.stdlib_module_names
+    assert third_parties <= {"glassbox", "ledger", "cryptography", "_cffi_backend", "_openssl"}
