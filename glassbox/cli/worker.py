@@ -1,0 +1,148 @@
+"""`glassbox worker ROLE`: one role's process, wired from the settings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassbox.contract.verdict import KINDS
+from glassbox.settings import Settings, SettingsError
+from streams.roles import ROLES
+
+if TYPE_CHECKING:
+    from ledger.evidence import EvidenceVault
+    from ledger.merkle_log import MerkleLog
+    from streams.faust_app import Consumer, Role
+
+log = logging.getLogger("glassbox.worker")
+
+STALL_MARGIN_S = 120.0
+"""Beyond the longest deadline: nothing acknowledged for so long while something is open means stuck."""
+
+
+def worker(
+    role: Annotated[str, typer.Argument(help=f"One of: {', '.join(ROLES)}.", show_default=False)],
+) -> None:
+    """Run one role until SIGTERM, which drains within a few seconds.
+
+    Example: GLASSBOX_BROKER=kafka:9092 glassbox worker grounding
+    """
+    if role not in ROLES:
+        raise typer.BadParameter(f"{role!r} is no role; roles: {', '.join(ROLES)}")
+    settings = Settings.load()
+    logging.basicConfig(
+        level=settings.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    sys.exit(asyncio.run(_Process(role, settings).run()))
+
+
+class _Process:
+    """A role with its ports. What a role waits for (a ledger in use, say) is its `trouble`: alive, but not ready."""
+
+    def __init__(self, role: str, settings: Settings) -> None:
+        self._role, self._settings = role, settings
+        self._trouble: str | None = "starting"
+
+    async def run(self) -> int:
+        from glassbox.cli.wiring import ASKS_A_MODEL
+        from ledger.evidence import EvidenceVault
+        from ledger.store import FolderStore
+        from streams.acks import OrderedAcks
+        from streams.clients import check_topics
+        from streams.faust_app import FaustOutbox, InFlight, Role, make_app
+        from streams.health import serve_health
+        from streams.topics import JUDGE, REQUESTS, RESULTS, SCORECARDS
+
+        role, settings = self._role, self._settings
+        broker, policies = settings.broker(), settings.policies()
+        await asyncio.to_thread(check_topics, broker)
+        acks, in_flight = OrderedAcks(), InFlight()
+        stall_s = max(float(policy.deadline_s) for policy in policies.values()) + STALL_MARGIN_S
+
+        def live() -> str | None:
+            if acks.open_tokens() and acks.stalled_s() > stall_s:
+                return f"{acks.open_tokens()} messages are open and none was finished for {acks.stalled_s():.0f} s"
+            return None
+
+        def ready() -> str | None:
+            return self._trouble or (None if process.joined else "no partitions are assigned yet")
+
+        async with AsyncExitStack() as resources:
+            try:
+                runner, port = await serve_health(settings.metrics_host, settings.metrics_port, live, ready)
+            except OSError as error:
+                where = f"{settings.metrics_host}:{settings.metrics_port}"
+                raise SettingsError(
+                    f"{where} cannot serve metrics ({error.strerror}); set GLASSBOX_METRICS_PORT to a free port, "
+                    "or to 0 to have one chosen"
+                ) from None
+            resources.push_async_callback(runner.cleanup)
+            log.info("%s serves /metrics, /live and /ready on %s:%d", role, settings.metrics_host, port)
+            vault = EvidenceVault(FolderStore(settings.evidence_path))
+            resources.push_async_callback(vault.close)
+            topic = {"intake": REQUESTS, "join": RESULTS, "committer": SCORECARDS}.get(role) or JUDGE[role]
+            # a judgement is long: small polls leave the rest to other workers of the kind
+            polled = 16 if role in ASKS_A_MODEL else 500
+            data_dir = settings.make_data_dir() / "faust"
+            app = make_app(f"glassbox-{role}", broker, data_dir, max_poll_records=polled)
+            outbox = FaustOutbox(app, broker.partitions)
+            process = Role(app, outbox, topic, acks, in_flight)
+            process.consume(await self._consumer(process, vault, resources))
+            self._trouble = None
+            return await process.run()
+
+    async def _consumer(self, process: Role, vault: EvidenceVault, resources: AsyncExitStack) -> Consumer:
+        from glassbox.cli.wiring import ASKS_A_MODEL, make_judge, needs_of
+        from judges.run import answer
+        from streams.committer import CommitQueue, Committer
+        from streams.faust_app import FaustClosedIds, JoinConsumer, Pool
+        from streams.intake import Intake
+        from streams.joiner import Join
+        from streams.worker import Worker
+
+        settings, acks, spawn = self._settings, process.acks, process.in_flight.spawn
+        if self._role == "intake":
+            needs = {kind: needs_of(kind) for kind in KINDS}
+            intake = Intake(process.outbox, vault, settings.policies(), settings.policy, needs, settings.id_key())
+            return Pool(intake.handle, acks, process.in_flight, size=settings.worker_pool)
+        if self._role == "join":
+            closed = FaustClosedIds(process.app, settings.broker().partitions)
+            return JoinConsumer(Join(process.outbox, closed, acks, spawn))
+        if self._role == "committer":
+            ledger = await self._ledger()
+            resources.push_async_callback(ledger.close)
+            committer = Committer(ledger, vault, process.outbox, acks.release, self._hear)
+            return CommitQueue(committer, spawn)
+        client = None
+        if self._role in ASKS_A_MODEL:
+            from judges.llm import EndpointClient
+
+            client = EndpointClient(settings.endpoint())
+            resources.push_async_callback(client.close)
+        judge = make_judge(self._role, client)
+        resources.push_async_callback(judge.close)
+        handler = Worker(self._role, lambda case: answer(judge, case), process.outbox, vault)
+        return Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool)
+
+    async def _ledger(self) -> MerkleLog:
+        """The ledger, once it is free: a second committer stands by and takes over when the first is gone."""
+        from ledger.merkle_log import MerkleLog
+        from ledger.port import LedgerUnavailable
+
+        signer = self._settings.signing_key()
+        while True:
+            try:
+                return MerkleLog.committer(self._settings.ledger_path, signer)
+            except LedgerUnavailable as error:
+                self._hear(str(error))
+                await asyncio.sleep(1.0)
+
+    def _hear(self, trouble: str | None) -> None:
+        if trouble != self._trouble and trouble is not None:
+            log.warning("%s", trouble)
+        self._trouble = trouble

@@ -1,0 +1,122 @@
+"""Acknowledgement strictly in offset order, for every role alike.
+
+A consumer may commit an offset only when everything before it is done. Each event takes a token when it is read; a
+token is released when its work is done; the position moves over the released prefix. Tokens belong to the
+assignment that fetched them: when partitions are revoked, what is still open becomes inert (DESIGN §4.1 rule 8).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+class Assignment:
+    """One period between two rebalances. `live` ends with it, for every token taken in it."""
+
+    __slots__ = ("generation", "live")
+
+    def __init__(self, generation: int) -> None:
+        self.generation, self.live = generation, True
+
+
+@dataclass(slots=True, eq=False)
+class Token:
+    """The duty to finish one event. `acknowledge` tells the transport that the event may be forgotten."""
+
+    topic: str
+    partition: int
+    offset: int
+    assignment: Assignment
+    acknowledge: Callable[[], object]
+    taken_at: float = field(default_factory=time.monotonic)
+    done: bool = False
+
+    def live(self) -> bool:
+        """Whether the assignment that fetched this event still stands; recheck after every await."""
+        return self.assignment.live
+
+
+class OrderedAcks:
+    """The windows of open tokens of one consumer, one a partition."""
+
+    def __init__(self) -> None:
+        self._assignment: Assignment | None = None
+        self._ended = -1
+        self._open: dict[tuple[str, int], deque[Token]] = {}
+        self._position: dict[tuple[str, int], int] = {}
+        self.released = 0
+        self.progressed_at = time.monotonic()
+
+    def assign(self, generation: int) -> None:
+        """A new assignment begins; the old one, if any, ends."""
+        if self._assignment is not None and self._assignment.generation == generation:
+            return
+        self.revoke()
+        self._assignment = Assignment(generation)
+
+    def revoke(self) -> None:
+        """The assignment ends: its tokens are inert from now on, and nothing of it is committed any more."""
+        if self._assignment is not None:
+            self._assignment.live = False
+            self._ended = self._assignment.generation
+        self._assignment = None
+        self._open.clear()
+        self._position.clear()
+
+    @property
+    def assigned(self) -> bool:
+        return self._assignment is not None
+
+    def take(
+        self, topic: str, partition: int, offset: int, generation: int, acknowledge: Callable[[], object]
+    ) -> Token | None:
+        """The token of an event, or None if the event was fetched by another assignment than the present one.
+
+        `generation`: that of the assignment which fetched the event. The first event of a new one may come before
+        the transport has said that it began.
+        """
+        if self._assignment is None and generation > self._ended:
+            self.assign(generation)
+        current = self._assignment
+        if current is None or current.generation != generation:
+            return None
+        token = Token(topic, partition, offset, current, acknowledge)
+        window = self._open.setdefault((topic, partition), deque())
+        if not window:
+            self.progressed_at = max(self.progressed_at, token.taken_at)  # idle until now is not stuck
+        window.append(token)
+        return token
+
+    def release(self, token: Token) -> None:
+        """The event is done. Positions move when everything before it is done too; a stale token changes nothing."""
+        if token.done or not token.live():
+            return
+        token.done = True
+        where = token.topic, token.partition
+        window = self._open[where]
+        while window and window[0].done:
+            first = window.popleft()
+            first.acknowledge()
+            self._position[where] = first.offset + 1
+            self.released += 1
+            self.progressed_at = time.monotonic()
+
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """(topic, partition) -> the offset to commit: everything before it is done."""
+        return dict(self._position)
+
+    def open_tokens(self) -> int:
+        """Events read and not yet acknowledged."""
+        return sum(map(len, self._open.values()))
+
+    def stalled_s(self) -> float:
+        """Seconds since a position last moved, or since something was first open again."""
+        return time.monotonic() - self.progressed_at
+
+    def oldest_age(self) -> float:
+        """Seconds since the oldest open event was read; 0 when nothing is open."""
+        heads = [window[0].taken_at for window in self._open.values() if window]
+        return time.monotonic() - min(heads) if heads else 0.0

@@ -1,0 +1,227 @@
+"""The committer: entries of the scorecard topic onto the ledger, one record of an id at a time, receipts out
+(DESIGN §4.1 rules 5 and 19 to 23)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from pydantic import ValidationError
+
+from glassbox.contract.events import ENTRY, Claim, PolicyRegistration, Receipt, Reference, Scorecard
+from ledger.port import Ledger, LedgerRefused, LedgerUnavailable, Refused, UnknownPolicy, Vault
+from ledger.port import Receipt as Standing
+from streams import metrics
+from streams.acks import Token
+from streams.dead_letters import Reason, bury
+from streams.ports import Outbox, Record
+from streams.store import patiently
+from streams.topics import RECEIPTS
+
+T = TypeVar("T")
+
+BATCH = 256
+QUEUE = 4 * BATCH
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One parsed message of the scorecard topic with its duty."""
+
+    record: Record
+    token: Token
+    value: Scorecard | Claim | Reference | PolicyRegistration
+
+    @property
+    def evaluation_id(self) -> str:
+        return self.value.evaluation_id if isinstance(self.value, Claim) else str(self.value.record["evaluation_id"])
+
+
+@dataclass(frozen=True)
+class Committer:
+    """`release` acknowledges a token; `trouble` hears a sentence while the ledger is away, and None when it is back."""
+
+    ledger: Ledger
+    vault: Vault
+    outbox: Outbox
+    release: Callable[[Token], None]
+    trouble: Callable[[str | None], None]
+
+    async def parse(self, record: Record, token: Token) -> Entry | None:
+        """The entry, or None where the message became a dead letter."""
+        try:
+            value = ENTRY.validate_json(record.value or b"")
+            entry = Entry(record, token, value)
+            assert entry.evaluation_id
+        except (ValidationError, KeyError) as error:
+            first = error.errors(include_input=False)[0] if isinstance(error, ValidationError) else None
+            where = ".".join(map(str, first["loc"])) if first else "record.evaluation_id"
+            await bury(self.outbox, record, Reason("bad_entry", where, first["type"] if first else "is missing"))
+            self.release(token)
+            return None
+        return entry
+
+    async def settle(self, entries: Sequence[Entry]) -> None:
+        """Put a batch on the ledger and release its tokens. No id may be in a batch twice."""
+        started = time.monotonic()
+        registrations = [e for e in entries if isinstance(e.value, PolicyRegistration)]
+        records = [e for e in entries if isinstance(e.value, Scorecard | Reference)]
+        for entry in registrations:  # first: a scorecard of the same batch may cite them
+            await self._register(entry)
+        results = await self._patiently(
+            lambda: self.ledger.append([e.value.record for e in records if not isinstance(e.value, Claim)])
+        )
+        if not all(e.token.live() for e in entries):
+            return  # the successor reads them again and finds them standing
+        await asyncio.gather(
+            *(self._answer(entry, result) for entry, result in zip(records, results, strict=True)),
+            *(self._judge_claim(entry, entry.value) for entry in entries if isinstance(entry.value, Claim)),
+        )
+        for entry in entries:
+            self.release(entry.token)
+        metrics.LEDGER_APPEND_SECONDS.observe(time.monotonic() - started)
+
+    async def _register(self, entry: Entry) -> None:
+        value = entry.value
+        assert isinstance(value, PolicyRegistration)
+        try:
+            standing = await self._patiently(
+                lambda: self.ledger.register_policy(value.policy, str(value.record["created_at"]))
+            )
+        except (LedgerRefused, KeyError) as error:
+            where = error.field if isinstance(error, LedgerRefused) else "record.created_at"
+            await self._bury(entry, Reason("refused", where, str(error)))
+            return
+        await self._publish(entry, standing, "created" if standing.result == "created" else "exists")
+
+    async def _answer(self, entry: Entry, result: Standing | Refused) -> None:
+        if isinstance(result, Refused):
+            await self._bury(entry, Reason("refused", result.field, result.rule))
+        elif result.result != "conflict":
+            await self._publish(entry, result, result.result)
+        elif _request_digest(result) == _own_digest(entry):
+            await self._publish(entry, result, "duplicate")
+        else:
+            lost = "another request stands on the ledger under this id; the evidence store lost the first"
+            await self._bury(entry, Reason("request_lost", "request_digest", lost))
+
+    async def _judge_claim(self, entry: Entry, claim: Claim) -> None:
+        standing = await self._patiently(lambda: self.ledger.prove(claim.evaluation_id))
+        if standing is not None and _request_digest(standing) == claim.request_digest:
+            await self._publish(entry, standing, "duplicate")
+            return
+        lost = "another request was judged under this id" if standing else "its scorecard was refused"
+        reason = Reason("request_lost", "request_digest", lost)
+        await bury(
+            self.outbox,
+            entry.record,
+            reason,
+            evaluation_id=claim.evaluation_id,
+            tenant=claim.tenant,
+            source=claim.source,
+        )
+        metrics.LEDGER_RECORDS.labels(result="request_lost").inc()
+
+    async def _publish(
+        self, entry: Entry, standing: Standing, result: Literal["created", "exists", "duplicate"]
+    ) -> None:
+        """The receipt goes into the store before it is published, so that intake can answer a repeated request."""
+        receipt = Receipt(
+            evaluation_id=standing.evaluation_id,
+            result=result,
+            record=dict(standing.record),
+            record_digest=standing.record_digest,
+            ledger=standing.ledger,
+            proof=dict(standing.proof),
+            tenant=None if isinstance(entry.value, PolicyRegistration) else entry.value.tenant,
+        )
+        if isinstance(entry.value, Scorecard | Claim):
+            await patiently(lambda: self.vault.put_receipt(receipt.evaluation_id, receipt.model_dump(mode="json")))
+        await self.outbox.send(RECEIPTS, receipt.evaluation_id, receipt.model_dump_json().encode())
+        metrics.LEDGER_RECORDS.labels(result=result).inc()
+
+    async def _bury(self, entry: Entry, reason: Reason) -> None:
+        tenant = None if isinstance(entry.value, PolicyRegistration) else entry.value.tenant
+        await bury(self.outbox, entry.record, reason, evaluation_id=entry.evaluation_id, tenant=tenant)
+        metrics.LEDGER_RECORDS.labels(result=reason.code).inc()
+
+    async def _patiently(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Ledger trouble: wait in place, and say so (rule 20)."""
+        delay = 0.2
+        while True:
+            try:
+                result = await operation()
+                self.trouble(None)
+                return result
+            except LedgerUnavailable as error:
+                cause = "unknown_policy" if isinstance(error, UnknownPolicy) else "unavailable"
+                metrics.LEDGER_TROUBLE.labels(cause=cause).inc()
+                self.trouble(str(error))
+                await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 — jitter, not a secret
+                delay = min(delay * 2, 10.0)
+
+
+class CommitQueue:
+    """Feeds the committer batch by batch in the order of reading; one batch is in flight at a time.
+
+    `spawn` runs a coroutine whose failure ends the process.
+    """
+
+    def __init__(self, committer: Committer, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._committer, self._spawn = committer, spawn
+        self._queue: deque[Entry] = deque()
+        self._working = False
+        self._room = asyncio.Event()
+
+    async def on_record(self, record: Record, token: Token) -> None:
+        """Queue one record; waits while the queue is full."""
+        while token.live() and len(self._queue) >= QUEUE:
+            self._room.clear()
+            await self._room.wait()
+        entry = await self._committer.parse(record, token)
+        if entry is not None:
+            self._queue.append(entry)
+            if not self._working:
+                self._working = True
+                self._spawn(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._queue:
+                batch = [self._queue.popleft() for _ in range(next_batch(self._queue))]
+                self._room.set()
+                await self._committer.settle([entry for entry in batch if entry.token.live()])
+        finally:
+            self._working = False
+
+    async def tick(self) -> None:
+        pass
+
+    def clear(self) -> None:
+        """Partitions were revoked."""
+        self._queue.clear()
+        self._room.set()
+
+
+def next_batch(queue: Sequence[Entry]) -> int:
+    """How many entries from the head make a batch: at most `BATCH`, no id twice (rule 19: a ledger transaction does
+    not read its own writes)."""
+    seen: set[str] = set()
+    for n, entry in enumerate(queue):
+        if n == BATCH or entry.evaluation_id in seen:
+            return n
+        seen.add(entry.evaluation_id)
+    return len(queue)
+
+
+def _request_digest(standing: Standing) -> object:
+    return standing.record.get("request_digest")
+
+
+def _own_digest(entry: Entry) -> object:
+    return None if isinstance(entry.value, Claim) else entry.value.record.get("request_digest")

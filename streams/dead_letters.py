@@ -1,0 +1,73 @@
+"""Dead letters: the original bytes, and headers that say why and from where.
+
+Headers are short UTF-8 strings and never quote the evaluation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from glassbox.contract.events import Source, rfc3339
+from streams import metrics
+from streams.ports import Outbox, Record
+from streams.topics import DEAD_LETTERS
+
+TERMINAL: Final = frozenset(("id_reused", "request_lost", "erased", "refused"))
+"""Reasons that no redrive can mend."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a message is dead. `code`: contract, too_large, id_reused, request_lost, erased, bad_task, bad_result,
+    bad_entry or refused; `field` and `detail` for people."""
+
+    code: str
+    field: str = ""
+    detail: str = ""
+
+
+def headers(
+    reason: Reason, source: Source, first_seen: int, evaluation_id: str | None, tenant: str | None, attempt: str = "0"
+) -> dict[str, str]:
+    """The headers of a dead letter. `first_seen`: append time of the original in ms."""
+    named = {
+        "reason": reason.code,
+        "field": reason.field,
+        "detail": reason.detail,
+        "source_topic": source.topic,
+        "source_partition": str(source.partition),
+        "source_offset": str(source.offset),
+        "attempt": attempt,
+        "first_seen": rfc3339(first_seen),
+        "evaluation_id": evaluation_id or "",
+        "tenant": tenant or "",
+    }
+    return {name: value for name, value in named.items() if value}
+
+
+async def bury(
+    outbox: Outbox,
+    record: Record,
+    reason: Reason,
+    *,
+    evaluation_id: str | None = None,
+    tenant: str | None = None,
+    source: Source | None = None,
+    with_content: bool = True,
+) -> None:
+    """Put a record on the dead-letter topic and wait for the acknowledgement.
+
+    `source`: where the request stands, when the record at hand only points at it. `with_content=False` leaves the
+    value out (an erased evaluation's).
+    """
+    where = source or Source(topic=record.topic, partition=record.partition, offset=record.offset)
+    attempt = record.headers.get("attempt", b"0").decode("ascii", "replace")
+    await outbox.send(
+        DEAD_LETTERS,
+        evaluation_id,
+        record.value if with_content else None,
+        headers=headers(reason, where, record.timestamp, evaluation_id, tenant, attempt),
+        partition=record.partition,
+    )
+    metrics.DEAD_LETTERS.labels(reason=reason.code).inc()

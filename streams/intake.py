@@ -1,0 +1,128 @@
+"""Intake: request -> evidence store -> judge tasks -> announcement (DESIGN §4.1 rules 3 to 5).
+
+What stands in the evidence store under an id decides, never an earlier read: two intakes may meet the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from glassbox.contract.canonical import CanonicalError
+from glassbox.contract.events import Announced, JudgeTask, Receipt, Source
+from glassbox.contract.policy import Policy
+from glassbox.contract.request import ContractError, EvaluationRequest, keyed_digest, parse_request
+from ledger.port import StoredRequest, Tombstone, Vault
+from streams import metrics
+from streams.acks import Token
+from streams.dead_letters import Reason, bury
+from streams.ports import Outbox, Record, TooLarge
+from streams.store import patiently
+from streams.topics import JUDGE, MESSAGE_MAX, RECEIPTS, RESULTS
+
+_OVERHEAD = 256 * 1024
+"""More than settings, policy, metadata and headers can add to a request's own bytes in a task or announcement."""
+
+
+@dataclass(frozen=True)
+class Intake:
+    """`needs`: worker kind -> the `JudgeInput` fields that its judge reads. `default_policy` judges requests that
+    name none. `id_key`: the secret under which ids are derived and session ids are hidden."""
+
+    outbox: Outbox
+    vault: Vault
+    policies: Mapping[str, Policy]
+    default_policy: str
+    needs: Mapping[str, frozenset[str]]
+    id_key: bytes
+
+    async def handle(self, record: Record, token: Token) -> None:
+        """Finish one request. Returning means that it may be acknowledged; raising means that it must not."""
+        try:
+            parsed = parse_request(record.value, self.policies)
+            metrics.UNKNOWN_FIELDS.inc(len(parsed.unknown))
+            request = parsed.request
+            content = request.canonical()
+        except (ContractError, CanonicalError) as error:
+            await self._refuse(record, Reason("contract", error.field, error.reason))
+            return
+        evaluation_id = request.evaluation_id or keyed_digest(self.id_key, content)
+        if len(content) + _OVERHEAD > MESSAGE_MAX:
+            await self._refuse(record, Reason("too_large", "body", f"{len(content)} bytes in canonical form"), request)
+            return
+        # the put decides: the object that stands after it is ours, or what was there
+        stands = await patiently(lambda: self.vault.put_request(evaluation_id, content, record.timestamp))
+        if isinstance(stands, Tombstone):
+            await bury(self.outbox, record, Reason("erased"), evaluation_id=evaluation_id, with_content=False)
+            metrics.REQUESTS.labels(result="erased").inc()
+            return
+        receipt = await patiently(lambda: self.vault.receipt(evaluation_id))
+        if receipt is not None and receipt["record"]["request_digest"] != stands.digest:
+            lost = "the ledger has a record of another request than the evidence store"
+            await self._refuse(record, Reason("request_lost", "", lost), request, evaluation_id)
+        elif stands.request != content:
+            reused = "this id was used before, for another content"
+            await self._refuse(record, Reason("id_reused", "evaluation_id", reused), request, evaluation_id)
+        elif receipt is not None:
+            again = Receipt.model_validate({**receipt, "result": "duplicate"})
+            await self.outbox.send(RECEIPTS, evaluation_id, again.model_dump_json().encode())
+            metrics.REQUESTS.labels(result="answered").inc()
+        elif token.live():
+            await self._announce(record, request, evaluation_id, stands)
+
+    async def _announce(
+        self, record: Record, request: EvaluationRequest, evaluation_id: str, stands: StoredRequest
+    ) -> None:
+        policy = self.policies[request.policy or self.default_policy]
+        run = secrets.token_hex(8)
+        tasks = {
+            kind: JudgeTask(
+                evaluation_id=evaluation_id,
+                request_digest=stands.digest,
+                policy_digest=policy.digest,
+                intake_run=run,
+                deadline_s=float(policy.deadline_s),
+                settings=policy.kind_settings(kind),
+                input=request.judge_input(self.needs[kind]),
+            )
+            for kind in policy.kinds()
+        }
+        announced = Announced(
+            evaluation_id=evaluation_id,
+            request_digest=stands.digest,
+            intake_run=run,
+            requested_at=stands.requested_at,
+            model=request.model,
+            session=keyed_digest(self.id_key, request.session_id.encode()) if request.session_id else None,
+            tenant=request.tenant,
+            supersedes=request.supersedes,
+            source=Source(topic=record.topic, partition=record.partition, offset=record.offset),
+            kinds=tuple(tasks),
+            deadline_s=float(policy.deadline_s),
+            policy=policy.document,
+            policy_digest=policy.digest,
+        )
+        try:
+            async with asyncio.TaskGroup() as group:  # every task is in the log before the announcement is
+                for kind, task in tasks.items():
+                    value = task.model_dump_json(exclude_none=True).encode()
+                    group.create_task(self.outbox.send(JUDGE[kind], evaluation_id, value))
+            await self.outbox.send(RESULTS, evaluation_id, announced.model_dump_json().encode())
+        except* TooLarge as errors:
+            reason = Reason("too_large", "body", str(errors.exceptions[0]))
+            await self._refuse(record, reason, request, evaluation_id)
+        else:
+            metrics.REQUESTS.labels(result="announced").inc()
+
+    async def _refuse(
+        self,
+        record: Record,
+        reason: Reason,
+        request: EvaluationRequest | None = None,
+        evaluation_id: str | None = None,
+    ) -> None:
+        tenant = request.tenant if request else None
+        await bury(self.outbox, record, reason, evaluation_id=evaluation_id, tenant=tenant)
+        metrics.REQUESTS.labels(result=reason.code).inc()

@@ -1,0 +1,60 @@
+"""The topic table: every topic, what it is for, how long it keeps, how large its messages may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from aiokafka.partitioner import murmur2
+
+from glassbox.contract.verdict import KINDS
+
+DAY_MS = 24 * 3600 * 1000
+REQUEST_MAX = 8 * 1024 * 1024
+"""A request may be this large on the topic so that one over the contract's limit still becomes a dead letter."""
+MESSAGE_MAX = 9 * 1024 * 1024
+"""Every other topic, so that a dead letter holds the largest request with its headers."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic. `retention_ms`: None keeps for ever."""
+
+    name: str
+    purpose: str
+    retention_ms: int | None
+    max_message_bytes: int = MESSAGE_MAX
+    cleanup: Literal["delete", "compact"] = "delete"
+
+    def config(self, min_insync_replicas: int) -> dict[str, str]:
+        """The broker-side settings of this topic."""
+        return {
+            "cleanup.policy": self.cleanup,
+            "retention.ms": str(-1 if self.retention_ms is None else self.retention_ms),
+            "max.message.bytes": str(self.max_message_bytes),
+            "message.timestamp.type": "LogAppendTime",
+            "min.insync.replicas": str(min_insync_replicas),
+        }
+
+
+REQUESTS = Topic("glassbox.requests", "producers -> intake", 7 * DAY_MS, REQUEST_MAX)
+JUDGE = {kind: Topic(f"glassbox.judge.{kind}", f"intake -> {kind} workers", 7 * DAY_MS) for kind in KINDS}
+RESULTS = Topic("glassbox.results", "intake, workers, deadline timer -> join", 7 * DAY_MS)
+SCORECARDS = Topic("glassbox.scorecards", "join -> committer, catalogue, anyone", None)
+RECEIPTS = Topic("glassbox.receipts", "committer, intake -> catalogue, anyone", None)
+DEAD_LETTERS = Topic("glassbox.dead-letters", "any role -> operators", 30 * DAY_MS)
+CLOSED = Topic(
+    "glassbox-join-closed-changelog", "the join's closed ids (a Faust table's changelog)", None, cleanup="compact"
+)
+
+TOPICS: tuple[Topic, ...] = (REQUESTS, *JUDGE.values(), RESULTS, SCORECARDS, RECEIPTS, DEAD_LETTERS, CLOSED)
+"""Every topic of the pipeline. All have the same number of partitions."""
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """Where a key's events go: murmur2 as Kafka's own clients compute it, modulo the configured count.
+
+    The count is configured, never asked of the broker: an id must keep its partition for ever, so growth means new
+    topics (DESIGN §4.1 rule 2).
+    """
+    return int((murmur2(key.encode()) & 0x7FFFFFFF) % partitions)

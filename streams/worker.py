@@ -1,0 +1,132 @@
+"""The judge worker: one task in, one answer out, always (DESIGN §4.1 rules 5, 9 and 12)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from glassbox.contract.canonical import canonical
+from glassbox.contract.events import Judged, JudgeTask
+from glassbox.contract.verdict import Failed, NotApplicable, Scored
+from judges.port import Case, Judgement, ResponseCache
+from ledger.port import StoreError, StoreUnavailable, Tombstone, Vault
+from streams import metrics
+from streams.acks import Token
+from streams.clock import BrokerClock
+from streams.dead_letters import Reason, bury
+from streams.ports import Outbox, Record, TooLarge
+from streams.store import patiently
+from streams.topics import RESULTS
+
+_MARGIN = 0.1
+"""Share of the remaining time kept for storing the evidence and sending the answer, at most `_MARGIN_S`."""
+_MARGIN_S = 5.0
+
+Verdicts = tuple[Scored | NotApplicable | Failed, ...]
+
+
+@dataclass(frozen=True)
+class Worker:
+    """`answer` judges a case and never raises (judges.run.answer bound to this kind's judge)."""
+
+    kind: str
+    answer: Callable[[Case], Awaitable[Judgement]]
+    outbox: Outbox
+    vault: Vault
+    clock: BrokerClock = field(default_factory=BrokerClock)
+
+    async def handle(self, record: Record, token: Token) -> None:
+        """Answer one task. Returning means that it may be acknowledged; raising means that it must not."""
+        self.clock.observe(record.timestamp)
+        try:
+            task = JudgeTask.model_validate_json(record.value or b"")
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            await bury(self.outbox, record, Reason("bad_task", where, first["type"]))
+            return
+        waited = max(0.0, (self.clock.now() - record.timestamp) / 1000)
+        metrics.TASK_WAIT_SECONDS.labels(kind=self.kind).observe(waited)
+        left = task.deadline_s - waited
+        if left <= 0:
+            await self._send(task, _all_failed(task, "expired"), None)
+            return
+        until = time.monotonic() + left - min(_MARGIN_S, left * _MARGIN)
+        verdicts, digest = await self._judge(task, until)
+        if token.live():
+            await self._send(task, verdicts, digest)
+
+    async def _judge(self, task: JudgeTask, until: float) -> tuple[Verdicts, str | None]:
+        try:
+            stands = await patiently(lambda: self.vault.request(task.evaluation_id), until)
+        except StoreUnavailable:
+            return _all_failed(task, "store_unavailable"), None
+        if isinstance(stands, Tombstone):
+            return _all_failed(task, "erased"), None
+        if stands is None or stands.digest != task.request_digest:
+            return _all_failed(task, "request_lost"), None
+        cache = _Cache(self.vault.cache(task.evaluation_id, stands.salt))
+        started = time.monotonic()
+        judgement = await self.answer(Case(task.evaluation_id, task.input, task.settings, until, cache))
+        metrics.JUDGEMENT_SECONDS.labels(kind=self.kind).observe(time.monotonic() - started)
+        try:
+            digest = await patiently(lambda: self._store(task, judgement, stands.salt), time.monotonic() + _MARGIN_S)
+        except StoreUnavailable:
+            return _all_failed(task, "store_unavailable"), None
+        return judgement.verdicts, digest
+
+    async def _store(self, task: JudgeTask, judgement: Judgement, salt: bytes) -> str:
+        """Evidence is in the store before the answer is in the log. Returns the digest that the record will cite."""
+        for output in judgement.raw:
+            await self.vault.put_raw(task.evaluation_id, output, salt)
+        verdicts = [verdict.model_dump(mode="json") for verdict in judgement.verdicts]
+        evidence = canonical({"kind": self.kind, "verdicts": verdicts, "evidence": judgement.evidence})
+        return await self.vault.put_evidence(task.evaluation_id, self.kind, evidence, salt)
+
+    async def _send(self, task: JudgeTask, verdicts: Verdicts, digest: str | None) -> None:
+        judged = Judged(
+            evaluation_id=task.evaluation_id,
+            request_digest=task.request_digest,
+            policy_digest=task.policy_digest,
+            intake_run=task.intake_run,
+            kind=self.kind,
+            verdicts=verdicts,
+            evidence_digest=digest,
+        )
+        try:
+            sent_at = await self.outbox.send(RESULTS, task.evaluation_id, judged.model_dump_json().encode())
+        except TooLarge:
+            # verdicts are small unless a judge runs wild: its answer is then a crash, never silence
+            judged = judged.model_copy(update={"verdicts": _all_failed(task, "crashed"), "evidence_digest": None})
+            sent_at = await self.outbox.send(RESULTS, task.evaluation_id, judged.model_dump_json().encode())
+        self.clock.observe(sent_at)
+        for verdict in judged.verdicts:
+            cause = "" if isinstance(verdict, Scored) else verdict.cause
+            metrics.VERDICTS.labels(part=verdict.part, state=verdict.state, cause=cause).inc()
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """The evaluation's sealed cache, whose trouble costs a call and never a verdict."""
+
+    sealed: ResponseCache
+
+    async def get(self, key: str) -> bytes | None:
+        try:
+            return await self.sealed.get(key)
+        except StoreError:
+            metrics.STORE_TROUBLE.inc()
+            return None
+
+    async def put(self, key: str, value: bytes) -> None:
+        try:
+            await self.sealed.put(key, value)
+        except StoreError:
+            metrics.STORE_TROUBLE.inc()
+
+
+def _all_failed(task: JudgeTask, cause: str) -> Verdicts:
+    return tuple(Failed(part=part, cause=cause) for part in task.settings)
