@@ -1,0 +1,61 @@
+"""Events of an evaluation, for the tests of the roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from glassbox.contract.events import Announced, Judged, Source
+from glassbox.contract.policy import Policy, load_policies
+from glassbox.contract.verdict import KINDS, Failed, Scored
+
+POLICIES = load_policies("")
+POLICY = POLICIES["offline"]
+DIGEST, OTHER = "a" * 64, "b" * 64
+
+
+def announced(
+    evaluation_id: str = "e1",
+    digest: str = DIGEST,
+    run: str = "run1",
+    policy: Policy = POLICY,
+    offset: int = 0,
+    deadline_s: float = 300.0,
+) -> Announced:
+    return Announced(
+        evaluation_id=evaluation_id,
+        request_digest=digest,
+        intake_run=run,
+        requested_at=1_700_000_000_000,
+        model=None,
+        session=None,
+        tenant=None,
+        supersedes=None,
+        source=Source(topic="glassbox.requests", partition=0, offset=offset),
+        kinds=policy.kinds(),
+        deadline_s=deadline_s,
+        policy=policy.document,
+        policy_digest=policy.digest,
+    )
+
+
+def judged(
+    kind: str,
+    score: float | None = 0.9,
+    evaluation_id: str = "e1",
+    digest: str = DIGEST,
+    run: str = "run1",
+    policy_digest: str = POLICY.digest,
+) -> Judged:
+    """A kind's answer: every part with this score, or failed where it is None."""
+    verdicts: Iterable[Scored | Failed] = (
+        Failed(part=part, cause="timeout") if score is None else Scored.of(part, score) for part in KINDS[kind]
+    )
+    return Judged(
+        evaluation_id=evaluation_id,
+        request_digest=digest,
+        policy_digest=policy_digest,
+        intake_run=run,
+        kind=kind,
+        verdicts=tuple(verdicts),
+        evidence_digest=None if score is None else "c" * 64,
+    )

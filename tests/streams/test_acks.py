@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.acks import OrderedAcks, Token
+
+
+class Log:
+    """One partition read by one consumer: remembers what the transport was told to acknowledge."""
+
+    def __init__(self, generation: int = 1) -> None:
+        self.acks = OrderedAcks()
+        self.acks.assign(generation)
+        self.acknowledged: list[int] = []
+
+    def take(self, offset: int, generation: int = 1) -> Token | None:
+        return self.acks.take("topic", 0, offset, generation, lambda: self.acknowledged.append(offset))
+
+    @property
+    def position(self) -> int | None:
+        return self.acks.positions().get(("topic", 0))
+
+
+@given(st.permutations(range(12)), st.integers(0, 12))
+def test_a_position_never_passes_open_work(order: list[int], done: int) -> None:
+    log = Log()
+    tokens = [log.take(offset) for offset in range(12)]
+    finished: set[int] = set()
+    for offset in order[:done]:
+        token = tokens[offset]
+        assert token is not None
+        log.acks.release(token)
+        finished.add(offset)
+        prefix = next(n for n in range(13) if n not in finished)
+        assert log.acknowledged == list(range(prefix))
+        assert log.position == (prefix or None)
+    assert log.acks.open_tokens() == 12 - len(log.acknowledged)
+
+
+def test_partitions_do_not_wait_for_each_other() -> None:
+    acks = OrderedAcks()
+    acks.assign(1)
+    slow = acks.take("topic", 0, 7, 1, lambda: None)
+    quick = acks.take("topic", 1, 3, 1, lambda: None)
+    assert slow is not None and quick is not None
+    acks.release(quick)
+    assert acks.positions() == {("topic", 1): 4}
+
+
+def test_tokens_of_an_ended_assignment_change_nothing() -> None:
+    log = Log()
+    token = log.take(0)
+    assert token is not None and token.live()
+    log.acks.revoke()
+    assert not token.live()
+    log.acks.release(token)
+    assert (log.acknowledged, log.position, log.acks.open_tokens()) == ([], None, 0)
+
+
+def test_an_event_fetched_by_an_older_assignment_gets_no_token() -> None:
+    log = Log(generation=5)
+    assert log.take(0, generation=4) is None
+    log.acks.revoke()
+    assert log.take(0, generation=5) is None  # between two assignments
+    log.acks.assign(6)
+    assert log.take(0, generation=5) is None
+    assert log.take(0, generation=6) is not None
+
+
+def test_the_first_event_of_a_new_assignment_may_come_before_its_announcement() -> None:
+    log = Log(generation=5)
+    log.acks.revoke()
+    token = log.take(0, generation=6)
+    log.acks.assign(6)
+    assert token is not None and token.live()
+
+
+def test_releasing_twice_counts_once() -> None:
+    log = Log()
+    first, second = log.take(0), log.take(1)
+    assert first is not None and second is not None
+    log.acks.release(first)
+    log.acks.release(first)
+    assert log.acknowledged == [0]
+    log.acks.release(second)
+    assert log.acknowledged == [0, 1]
+    assert log.acks.released == 2
