@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
-from ledger.store import ObjectStore, StoreError
+from ledger.port import StoredRequest, StoreError, Tombstone, salted_digest
+from ledger.store import ObjectStore
 
 SALT_BYTES = 32
 
@@ -28,39 +29,6 @@ _NONCE_BYTES = 12
 
 class StoreDamaged(StoreError):
     """An object is not what was put: it was changed, or it is another evaluation's."""
-
-
-@dataclass(frozen=True)
-class StoredRequest:
-    """A canonical request as it stands, with the salt that opens everything else of its evaluation.
-
-    `requested_at`: RFC 3339 UTC with milliseconds. Keep the salt in memory only.
-    """
-
-    request: bytes
-    salt: bytes
-    requested_at: str
-    callback_url: str | None = None
-
-    @property
-    def digest(self) -> str:
-        """The record's request_digest."""
-        return salted_digest(self.salt, self.request)
-
-    def __repr__(self) -> str:
-        return f"StoredRequest(digest={self.digest!r}, requested_at={self.requested_at!r})"
-
-
-@dataclass(frozen=True)
-class Tombstone:
-    """What stands in place of an erased request."""
-
-    erased_at: str
-
-
-def salted_digest(salt: bytes, content: bytes) -> str:
-    """SHA-256(salt || content), hexadecimal: how records cite requests and evidence."""
-    return sha256_hex(salt + content)
 
 
 def owner(evaluation_id: str) -> str:
@@ -75,9 +43,12 @@ class EvidenceVault:
         self._store = store
 
     async def put_request(
-        self, evaluation_id: str, request: bytes, requested_at: str, callback_url: str | None = None
+        self, evaluation_id: str, request: bytes, requested_at: int, callback_url: str | None = None
     ) -> StoredRequest | Tombstone:
-        """Put a canonical request with a fresh salt if the id has none, and return what stands."""
+        """Put a canonical request with a fresh salt if the id has none, and return what stands.
+
+        `requested_at`: the request's append time in milliseconds since 1970.
+        """
         made = StoredRequest(request, os.urandom(SALT_BYTES), requested_at, callback_url)
         document = {
             "request": request.decode(),
@@ -200,7 +171,7 @@ def _request(evaluation_id: str, raw: bytes) -> StoredRequest | Tombstone:
         return StoredRequest(
             document["request"].encode(),
             bytes.fromhex(document["salt"]),
-            document["requested_at"],
+            int(document["requested_at"]),
             document["callback_url"],
         )
     except (KeyError, AttributeError, TypeError, ValueError):

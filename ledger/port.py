@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from glassbox.contract.record import SCHEMA_VERSION, record_digest
+from glassbox.contract.canonical import sha256_hex
+from glassbox.contract.record import SCHEMA_VERSION
 
 Record = Mapping[str, Any]
 """A Record v1 as plain JSON values (glassbox.contract.record)."""
@@ -39,22 +40,20 @@ class Receipt:
     """Where a record stands, with its proof.
 
     `result`: *created* now; *exists*, the same bytes stood already; *conflict*, other bytes stand under this id.
-    `record` is always the one that stands. `proof` has the shape of the backend named by `ledger`; for merkle:
-    origin, index, tree_size, path (hexadecimal hashes, leaf to root), checkpoint (signed note text).
+    `record` is always the one that stands, `record_digest` the SHA-256 of its bytes. `proof` has the shape of the
+    backend named by `ledger`; for merkle: origin, index, tree_size, path (hexadecimal hashes, leaf to root),
+    checkpoint (signed note text).
     """
 
     result: Literal["created", "exists", "conflict"]
     record: Record
+    record_digest: str
     ledger: str
     proof: Mapping[str, Any]
 
     @property
     def evaluation_id(self) -> str:
         return str(self.record["evaluation_id"])
-
-    @property
-    def record_digest(self) -> str:
-        return record_digest(self.record)
 
     def to_dict(self) -> dict[str, Any]:
         """The value on `glassbox.receipts` and in the evidence store."""
@@ -114,3 +113,80 @@ class Ledger(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class StoreError(Exception):
+    """Root of everything an evidence store raises; the message names the next step and never any content."""
+
+
+class StoreUnavailable(StoreError):
+    """Store trouble: disk full, read-only, gone. Wait and try again."""
+
+
+@dataclass(frozen=True)
+class StoredRequest:
+    """A canonical request as it stands, with the salt that opens everything else of its evaluation.
+
+    `requested_at`: milliseconds since 1970 by the broker. Keep the salt in memory only.
+    """
+
+    request: bytes
+    salt: bytes
+    requested_at: int
+    callback_url: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The record's request_digest."""
+        return salted_digest(self.salt, self.request)
+
+    def __repr__(self) -> str:
+        return f"StoredRequest(digest={self.digest!r}, requested_at={self.requested_at!r})"
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """What stands in place of an erased request."""
+
+    erased_at: str
+
+
+def salted_digest(salt: bytes, content: bytes) -> str:
+    """SHA-256(salt || content), hexadecimal: how records cite requests and evidence."""
+    return sha256_hex(salt + content)
+
+
+class Responses(Protocol):
+    """A model's answers for one evaluation, by key."""
+
+    async def get(self, key: str) -> bytes | None: ...
+
+    async def put(self, key: str, value: bytes) -> None: ...
+
+
+class Vault(Protocol):
+    """What the pipeline asks of the evidence store. Every method may raise StoreUnavailable."""
+
+    async def put_request(
+        self, evaluation_id: str, request: bytes, requested_at: int, callback_url: str | None = None
+    ) -> StoredRequest | Tombstone:
+        """Put a canonical request with a fresh salt if the id has none, and return what stands."""
+        ...
+
+    async def request(self, evaluation_id: str) -> StoredRequest | Tombstone | None: ...
+
+    async def put_evidence(self, evaluation_id: str, kind: str, evidence: bytes, salt: bytes) -> str:
+        """Seal a kind's canonical evidence and return its digest, SHA-256(salt || evidence)."""
+        ...
+
+    async def put_raw(self, evaluation_id: str, raw: bytes, salt: bytes) -> str:
+        """Seal a raw model output and return the plain SHA-256 by which evidence cites it."""
+        ...
+
+    async def put_receipt(self, evaluation_id: str, receipt: Mapping[str, Any]) -> None:
+        """Keep the first receipt."""
+        ...
+
+    async def receipt(self, evaluation_id: str) -> dict[str, Any] | None: ...
+
+    def cache(self, evaluation_id: str, salt: bytes) -> Responses: ...

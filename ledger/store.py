@@ -13,19 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from ledger.port import StoreUnavailable
+
 T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 _LONGEST = 240
 _THREADS = 16
-
-
-class StoreError(Exception):
-    """Root of everything an evidence store raises; the message names the next step and never any content."""
-
-
-class StoreUnavailable(StoreError):
-    """Store trouble: disk full, read-only, gone. Wait and try again."""
 
 
 class ObjectStore(Protocol):

@@ -43,7 +43,8 @@ def test_partitions_do_not_wait_for_each_other() -> None:
     acks.assign(1)
     slow = acks.take("topic", 0, 7, 1, lambda: None)
     quick = acks.take("topic", 1, 3, 1, lambda: None)
-    assert slow is not None and quick is not None
+    assert slow is not None
+    assert quick is not None
     acks.release(quick)
     assert acks.positions() == {("topic", 1): 4}
 
@@ -51,7 +52,8 @@ def test_partitions_do_not_wait_for_each_other() -> None:
 def test_tokens_of_an_ended_assignment_change_nothing() -> None:
     log = Log()
     token = log.take(0)
-    assert token is not None and token.live()
+    assert token is not None
+    assert token.live()
     log.acks.revoke()
     assert not token.live()
     log.acks.release(token)
@@ -73,13 +75,15 @@ def test_the_first_event_of_a_new_assignment_may_come_before_its_announcement() 
     log.acks.revoke()
     token = log.take(0, generation=6)
     log.acks.assign(6)
-    assert token is not None and token.live()
+    assert token is not None
+    assert token.live()
 
 
 def test_releasing_twice_counts_once() -> None:
     log = Log()
     first, second = log.take(0), log.take(1)
-    assert first is not None and second is not None
+    assert first is not None
+    assert second is not None
     log.acks.release(first)
     log.acks.release(first)
     assert log.acknowledged == [0]
