@@ -11,8 +11,7 @@ from typing import Any
 
 from glassbox.contract.canonical import canonical
 from ledger.port import Receipt
-
-SCHEMA_VERSION = "1"
+from ledger.verify import SCHEMA_VERSION
 
 
 @dataclass(frozen=True)

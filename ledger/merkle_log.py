@@ -6,23 +6,17 @@ every record that stands, whatever crashes. A process that writes holds a lock; 
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from glassbox.contract.canonical import CanonicalError, canonical, strict_loads
-from glassbox.contract.composite import enabled_parts
-from glassbox.contract.record import (
-    SCHEMA_VERSION,
-    RecordError,
-    check_record,
-    policy_digest,
-    record_bytes,
-)
+from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
+from glassbox.contract.record import SCHEMA_VERSION, RecordError, check_policy, check_record, record_bytes
 from ledger import checkpoint, merkle
 from ledger.audit import Audit, audit
-from ledger.checkpoint import Checkpoint, Signer, VerifierKey
+from ledger.checkpoint import Checkpoint, CheckpointError, Signer, VerifierKey
 from ledger.log_file import LogFile
 from ledger.port import (
     AppendResult,
@@ -62,7 +56,7 @@ class MerkleLog:
         """
         file = LogFile(folder, signer.name)
         try:
-            with file.trouble():
+            with _trouble(file):
                 _sign_standing_tree(file, signer)
         except BaseException:
             file.close()
@@ -113,12 +107,12 @@ class MerkleLog:
         return await self._run(lambda: audit(self._file, tuple(keys), tuple(earlier)))
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
-        self._thread.shutdown()
+        await asyncio.to_thread(self._thread.shutdown)
+        await asyncio.to_thread(self._file.close)
 
     async def _run(self, work: Callable[[], T]) -> T:
         def guarded() -> T:
-            with self._file.trouble():
+            with _trouble(self._file):
                 return work()
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, guarded)
@@ -168,15 +162,17 @@ class MerkleLog:
             raw = self._file.policy(digest)
             if raw is None:
                 return None
-            self._policies[digest] = strict_loads(raw)
+            with _trouble(self._file):
+                self._policies[digest] = strict_loads(raw)
         return self._policies[digest]
 
     def _register(self, policy: Mapping[str, Any], created_at: str) -> Receipt:
         try:
-            raw, digest = canonical(dict(policy)), policy_digest(policy)
-            enabled_parts(policy)
-        except (CanonicalError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise LedgerRefused("policy", f"a canonical policy ({error!r})") from None
+            check_policy(policy)
+        except RecordError as error:
+            raise LedgerRefused(error.field, error.rule) from None
+        raw = canonical(dict(policy))
+        digest = sha256_hex(raw)
         record = {
             "kind": "policy",
             "schema_version": SCHEMA_VERSION,
@@ -234,8 +230,18 @@ class MerkleLog:
                     "path": [value.hex() for value in merkle.inclusion_path(number, size, fetch)],
                     "checkpoint": note,
                 }
-                receipts.append(Receipt(result, strict_loads(raw), self.name, proof))
+                receipts.append(Receipt(result, strict_loads(raw), sha256_hex(raw), self.name, proof))
         return receipts
+
+
+@contextmanager
+def _trouble(file: LogFile) -> Iterator[None]:
+    """SQLite's errors, and things in the file that cannot be read, as LedgerUnavailable."""
+    with file.trouble():
+        try:
+            yield
+        except (CanonicalError, CheckpointError) as error:
+            raise LedgerUnavailable(f"the ledger {file.path} is damaged ({error}): restore it from a backup") from error
 
 
 def _keep(

@@ -107,7 +107,10 @@ def _format(raw: bytes, bundle: dict[str, Any]) -> str:
     value = strict_loads(raw, max_depth=MAX_DEPTH + 4)
     if not isinstance(value, dict):
         raise _Fails("the bundle is not a JSON object")
-    if isinstance(version := value.get("schema_version"), str) and version != SCHEMA_VERSION:
+    version = value.get("schema_version")
+    if not isinstance(version, str):
+        raise _Fails("schema_version: text")
+    if version != SCHEMA_VERSION:
         raise _CannotTell(f"the bundle has format {version[:20]!r}, this verifier knows {SCHEMA_VERSION!r}")
     backend = value.get("ledger")
     if backend not in _BACKENDS:

@@ -8,14 +8,8 @@ import pytest
 
 from glassbox.contract.canonical import canonical, sha256_hex
 from judges.port import ResponseCache
-from ledger.evidence import (
-    EvidenceVault,
-    StoreDamaged,
-    StoredRequest,
-    Tombstone,
-    owner,
-    salted_digest,
-)
+from ledger.evidence import EvidenceVault, StoreDamaged, owner
+from ledger.port import StoredRequest, Tombstone, salted_digest
 from ledger.store import FolderStore
 
 ID = "eval:1"
@@ -44,7 +38,7 @@ async def put(vault: EvidenceVault, evaluation_id: str = ID) -> StoredRequest:
 
 async def test_the_first_request_and_its_salt_stand(vault: EvidenceVault) -> None:
     first = await vault.put_request(ID, REQUEST, AT, "https://example.com/hook")
-    again = await vault.put_request(ID, canonical({"other": 1}), "2027-01-01T00:00:00.000Z")
+    again = await vault.put_request(ID, canonical({"other": 1}), AT + 1)
     assert first == again == await vault.request(ID)
     assert isinstance(first, StoredRequest)
     assert first.request == REQUEST

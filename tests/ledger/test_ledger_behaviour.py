@@ -132,13 +132,13 @@ async def test_policies_stand_by_digest_and_once(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize(
     ("policy", "created_at", "field"),
-    [({"name": "x"}, CREATED_AT, "policy"), ({"judges": 1}, CREATED_AT, "policy"), (None, "now", "created_at")],
+    [({"name": "x"}, CREATED_AT, "policy."), ([], CREATED_AT, "policy"), (None, "now", "created_at")],
 )
 async def test_what_is_no_policy_is_refused(ledger: Ledger, policy: Any, created_at: str, field: str) -> None:
     other = {**POLICY.document, "name": "other"} if policy is None else policy
     with pytest.raises(LedgerRefused) as caught:
         await ledger.register_policy(other, created_at)
-    assert caught.value.field == field
+    assert caught.value.field.startswith(field)
 
 
 async def test_runs_and_reviews_stand_without_a_policy(ledger: Ledger) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from ledger.store import FolderStore, StoreUnavailable
+from ledger.port import StoreUnavailable
+from ledger.store import FolderStore
 
 OWNER = "ab" * 32
 NAME = f"{OWNER}/evidence/grounding/{'cd' * 32}"
