@@ -50,7 +50,7 @@ def _any_word() -> re.Pattern[str]:
     for character in map(chr, range(0x80, 0x20000)):
         if unicodedata.category(character) in ("Mn", "Mc"):
             marks.append(character)
-        elif character.isalnum() and not unspaced.match(character):
+        elif character.isalnum() and character != "\u02bc" and not unspaced.match(character):
             letters.append(character)
     letter = f"[A-Za-z0-9{_ranges(letters)}]"
     run = f"{letter}[A-Za-z0-9{_ranges(letters + marks)}]*"

@@ -98,19 +98,16 @@ def support(statement: str, passages: Sequence[str]) -> Support:
 
 
 def _compare(statement: Reading, source: Reading) -> tuple[Verdict, float, str]:
-    content = statement.content or range(len(statement.units))
-    if not content:
+    content = statement.content or statement.function
+    if not (content or statement.negations):
         return "unsupported", 0.0, "no words to compare"
-    needle = [statement.signed[i] for i in content] + [NEGATION] * statement.negations
-    size = max(MIN_WINDOW, 2 * len(statement.units))
-    start = best_window(needle, source.signed, size).start
-    window = slice(start, start + size)
+    window = _window(statement, source, content)
     there = frozenset(source.units[window])
     signed_there = frozenset(source.signed[window])
     denied_there = frozenset(compress(source.units[window], source.denied[window]))
 
     novel = [statement.units[i] not in there for i in content]
-    coverage = 1 - sum(novel) / len(content)
+    coverage = 1 - sum(novel) / len(content) if content else 1.0
     figures = f"{coverage:.2f} of the content words"
     for index in content:
         word = statement.units[index]
@@ -129,6 +126,19 @@ def _compare(statement: Reading, source: Reading) -> tuple[Verdict, float, str]:
     if coverage >= COVERED and run <= NOVEL_RUN_COVERED:
         return "covered", coverage, figures
     return "undecided", coverage, f"{figures}, {run} novel in a row; counted as supported"
+
+
+def _window(statement: Reading, source: Reading, content: Sequence[int]) -> slice:
+    """The words of the source to compare with: of the windows that share most words, the first one that also
+    negates the same of them, if there is one."""
+    size = max(MIN_WINDOW, 2 * len(statement.units))
+    negations = [NEGATION] * statement.negations
+    best = best_window([statement.units[i] for i in content] + negations, source.units, size)
+    if statement.negations or source.negations:
+        signed = best_window([statement.signed[i] for i in content] + negations, source.signed, size)
+        if signed.matches == best.matches:
+            best = signed
+    return slice(best.start, best.start + size)
 
 
 def _contradicts(statement: Reading, index: int, signed: frozenset[str], denied: frozenset[str]) -> bool:

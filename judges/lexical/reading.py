@@ -51,13 +51,14 @@ _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text as parallel tuples, one entry a word; `content` and `names` hold indices of words."""
+    """A text as parallel tuples, one entry a word; `content`, `function` and `names` hold places in them."""
 
     language: str | None
     units: tuple[str, ...]
     signed: tuple[str, ...]  # the unit, marked where a negation before it may bear on it
     denied: tuple[bool, ...]  # whether it is the first content word after a negation
-    content: tuple[int, ...]  # negations are none of them
+    content: tuple[int, ...]  # words that carry content; negations are none of them
+    function: tuple[int, ...]  # the other words, without negations and citation marks
     names: frozenset[int]
     negations: int
 
@@ -106,15 +107,18 @@ def read(text: str, spoken: str | None = None) -> Reading:
     signed, denied = _signs(text, tokens, units, carries)
     filler = _FILLER.match(text)
     begin = filler.end() if filler else 0
-    counted = [i for i, t in enumerate(tokens) if t.start >= begin and not _is_citation(text, t)]
+    every = range(len(tokens))
+    places = [i for i in every if tokens[i].start >= begin and not _is_citation(text, tokens[i])] or every
+    plain = [i for i in places if units[i] != NEGATION]
     return Reading(
         language=spoken,
         units=units,
         signed=signed,
         denied=denied,
-        content=tuple(i for i in counted if units[i] != NEGATION and (carries[i] or is_number(units[i]))),
+        content=tuple(i for i in plain if carries[i] or is_number(units[i])),
+        function=tuple(i for i in plain if not (carries[i] or is_number(units[i]))),
         names=_names(text, tokens, spoken, begin),
-        negations=sum(units[i] == NEGATION for i in counted),
+        negations=len(places) - len(plain),
     )
 
 
