@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from glassbox.settings import Settings, SettingsError
 from streams.roles import ROLES
 
 if TYPE_CHECKING:
+    from judges.port import Judge
     from ledger.evidence import EvidenceVault
     from ledger.merkle_log import MerkleLog
     from streams.faust_app import Consumer, Role
@@ -38,14 +40,14 @@ def worker(
     logging.basicConfig(
         level=settings.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    sys.exit(asyncio.run(_Process(role, settings).run()))
+    sys.exit(asyncio.run(RoleProcess(role, settings).run()))
 
 
-class _Process:
+class RoleProcess:
     """A role with its ports. What a role waits for (a ledger in use, say) is its `trouble`: alive, but not ready."""
 
     def __init__(self, role: str, settings: Settings) -> None:
-        self._role, self._settings = role, settings
+        self.role, self._settings = role, settings
         self._trouble: str | None = "starting"
 
     async def run(self) -> int:
@@ -58,7 +60,7 @@ class _Process:
         from streams.health import serve_health
         from streams.topics import JUDGE, REQUESTS, RESULTS, SCORECARDS
 
-        role, settings = self._role, self._settings
+        role, settings = self.role, self._settings
         broker, policies = settings.broker(), settings.policies()
         await asyncio.to_thread(check_topics, broker)
         acks, in_flight = OrderedAcks(), InFlight()
@@ -97,7 +99,6 @@ class _Process:
             return await process.run()
 
     async def _consumer(self, process: Role, vault: EvidenceVault, resources: AsyncExitStack) -> Consumer:
-        from glassbox.cli.wiring import ASKS_A_MODEL, make_judge, needs_of
         from judges.run import answer
         from streams.committer import CommitQueue, Committer
         from streams.faust_app import FaustClosedIds, JoinConsumer, Pool
@@ -106,28 +107,41 @@ class _Process:
         from streams.worker import Worker
 
         settings, acks, spawn = self._settings, process.acks, process.in_flight.spawn
-        if self._role == "intake":
-            needs = {kind: needs_of(kind) for kind in KINDS}
-            intake = Intake(process.outbox, vault, settings.policies(), settings.policy, needs, settings.id_key())
+        if self.role == "intake":
+            intake = Intake(
+                process.outbox, vault, settings.policies(), settings.policy, self.needs(), settings.id_key()
+            )
             return Pool(intake.handle, acks, process.in_flight, size=settings.worker_pool)
-        if self._role == "join":
+        if self.role == "join":
             closed = FaustClosedIds(process.app, settings.broker().partitions)
             return JoinConsumer(Join(process.outbox, closed, acks, spawn))
-        if self._role == "committer":
+        if self.role == "committer":
             ledger = await self._ledger()
             resources.push_async_callback(ledger.close)
             committer = Committer(ledger, vault, process.outbox, acks.release, self._hear)
             return CommitQueue(committer, spawn)
+        judge = self.judge(resources)
+        resources.push_async_callback(judge.close)
+        handler = Worker(self.role, lambda case: answer(judge, case), process.outbox, vault)
+        return Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool)
+
+    def needs(self) -> Mapping[str, frozenset[str]]:
+        """Worker kind -> the request fields that its judge reads."""
+        from glassbox.cli.wiring import needs_of
+
+        return {kind: needs_of(kind) for kind in KINDS}
+
+    def judge(self, resources: AsyncExitStack) -> Judge:
+        """The judge of this worker kind, with its client of the model endpoint where it asks one."""
+        from glassbox.cli.wiring import ASKS_A_MODEL, make_judge
+
         client = None
-        if self._role in ASKS_A_MODEL:
+        if self.role in ASKS_A_MODEL:
             from judges.llm import EndpointClient
 
-            client = EndpointClient(settings.endpoint())
+            client = EndpointClient(self._settings.endpoint())
             resources.push_async_callback(client.close)
-        judge = make_judge(self._role, client)
-        resources.push_async_callback(judge.close)
-        handler = Worker(self._role, lambda case: answer(judge, case), process.outbox, vault)
-        return Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool)
+        return make_judge(self.role, client)
 
     async def _ledger(self) -> MerkleLog:
         """The ledger, once it is free: a second committer stands by and takes over when the first is gone."""

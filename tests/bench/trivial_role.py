@@ -1,0 +1,45 @@
+"""`python -m tests.bench.trivial_role ROLE`: a role as in production, but a worker's judge answers at once.
+
+What is left is the transport's own cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+from glassbox.cli.worker import RoleProcess
+from glassbox.contract.verdict import KINDS, Method, Scored
+from glassbox.settings import Settings
+from judges.port import Case, Judge, Judgement
+
+METHOD = Method(name="constant", family="rules", library="tests", version="1")
+
+
+class Constant:
+    needs = frozenset(("query", "answer", "retrieved_passages"))
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    async def judge(self, case: Case) -> Judgement:
+        return Judgement(tuple(Scored.of(part, 0.9, method=METHOD) for part in case.settings), {})
+
+    async def close(self) -> None:
+        pass
+
+
+class TrivialRole(RoleProcess):
+    def needs(self) -> Mapping[str, frozenset[str]]:
+        return dict.fromkeys(KINDS, Constant.needs)
+
+    def judge(self, resources: AsyncExitStack) -> Judge:
+        return Constant(self.role)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    sys.exit(asyncio.run(TrivialRole(sys.argv[1], Settings.load()).run()))
