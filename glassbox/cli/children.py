@@ -26,14 +26,20 @@ class Stop:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.number = 0
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._ask)
 
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
-        self.asked += 1
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
+        self.asked, self.number = self.asked + 1, number
 
     def __bool__(self) -> bool:
         return self.asked > 0
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell has it for a process that a signal ended; 0 where none came."""
+        return 128 + self.number if self.number else 0
 
     @property
     def urgent(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from glassbox.cli import policy, up
+from glassbox.cli import agreement, config, dead_letters, demo, judge, policy, proof, show, submit, topics, up, watch
 from glassbox.cli.errors import UNABLE, explained
 
 app = typer.Typer(
@@ -30,8 +30,28 @@ def _root(
         raise typer.Exit
 
 
-app.command()(up.up)
+for _command in (
+    *(up.up, demo.demo, judge.judge, submit.submit, watch.watch, show.show),
+    *(proof.proof, proof.verify, agreement.agreement),
+):
+    app.command()(_command)
+app.add_typer(topics.app, name="topics")
+app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
+
+
+@app.command()
+def worker(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="intake, a judge kind, join or committer.")],
+) -> None:
+    """Run one role of the pipeline until it is asked to stop.
+
+    Example: GLASSBOX_BROKER=kafka:9092 glassbox worker grounding
+    """
+    from glassbox.cli.worker import worker as run
+
+    run(role)
 
 
 def main() -> NoReturn:

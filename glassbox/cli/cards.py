@@ -1,0 +1,115 @@
+"""Scorecards as people read them: one row each, with the part that cost most trust and why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from glassbox.cli.reasons import why
+
+JUDGES = {
+    "contextual_precision": "context",
+    "semantic_faithfulness": "faithful",
+    "structural_fidelity": "structure",
+}
+"""Judge -> its column."""
+
+_COLOURS = {"pass": "green", "review": "yellow", "fail": "red", "incomplete": "magenta"}
+
+Card = Mapping[str, Any]
+"""A record of kind scorecard, or what `composite.compose` gives with an `evaluation_id`."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Figures are 6-place decimal strings or None."""
+
+    evaluation_id: str
+    trust: str | None
+    judges: Mapping[str, str | None]
+    outcome: str
+    weakest: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "evaluation_id": self.evaluation_id,
+            "trust": self.trust,
+            "judges": dict(self.judges),
+            "outcome": self.outcome,
+            "weakest": self.weakest,
+        }
+
+
+def weakest(card: Card, policy: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The part that needs a look first: one that failed, else one that missed its target, else the one that cost
+    most trust (weight times what it lacks to 1); among equals the first. None where nothing is wrong.
+    Without the canonical `policy` all parts weigh the same."""
+    from glassbox.contract.composite import enabled_parts
+
+    weights = {part: weight for part, (_, _, weight) in enabled_parts(policy).items()} if policy else {}
+    parts: list[Mapping[str, Any]] = card["parts"]
+
+    def cost(part: Mapping[str, Any]) -> Fraction:
+        lacking = Fraction(1) - Fraction(part["score"]) if part["score"] is not None else Fraction(1)
+        return weights.get(part["part"], Fraction(1)) * lacking
+
+    failed = [part for part in parts if part["state"] == "failed"]
+    missed = [part for part in parts if part["meets_target"] is False]
+    abstained = [part for part in parts if part["cause"] == "abstained"]
+    scored = [part for part in parts if part["state"] == "scored" and part["score"] != "1.000000"]
+    worst: list[Mapping[str, Any]] = next(filter(None, (failed, missed, abstained, scored)), [])
+    return max(worst, key=cost, default=None)
+
+
+def row(card: Card, policy: Mapping[str, Any] | None, evidence: Mapping[str, Mapping[str, Any]]) -> Row:
+    """`evidence`: worker kind -> its evidence, as far as it is at hand."""
+    part = weakest(card, policy)
+    return Row(
+        evaluation_id=card["evaluation_id"],
+        trust=card["trust"],
+        judges={judge["judge"]: judge["score"] for judge in card["judges"]},
+        outcome=card["outcome"],
+        weakest=why(part, evidence) if part else "",
+    )
+
+
+def short(figure: str | None) -> str:
+    """A recorded figure with two places; "–" where there is none."""
+    return "–" if figure is None else f"{float(figure):.2f}"
+
+
+def short_id(evaluation_id: str) -> str:
+    """Derived ids are 64 digits: enough of them to find one again with `show`."""
+    return evaluation_id if len(evaluation_id) <= 30 else f"{evaluation_id[:16]}…"
+
+
+def print_table(rows: Iterable[Row], notes: Mapping[str, str] | None = None, note_title: str = "") -> None:
+    """To stdout: as wide as the terminal, or whole lines where stdout is not one. `notes`: evaluation id -> what
+    stands in a column of its own."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("evaluation", no_wrap=True)
+    for name in ("trust", *JUDGES.values()):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("outcome", no_wrap=True)
+    if notes is not None:
+        table.add_column(note_title)
+    table.add_column("weakest part, and why")
+    for each in rows:
+        table.add_row(
+            Text(short_id(each.evaluation_id)),
+            short(each.trust),
+            *(short(each.judges.get(judge)) for judge in JUDGES),
+            Text(each.outcome, style=_COLOURS.get(each.outcome, "")),
+            *([Text(notes.get(each.evaluation_id, ""))] if notes is not None else []),
+            Text(each.weakest),
+        )
+    console.print(table)

@@ -1,0 +1,45 @@
+"""`glassbox config`: whether the settings can be used, and what they are."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from glassbox.cli.judge import JsonOption
+
+app = typer.Typer(no_args_is_help=True, help="Settings and policies.")
+
+
+@app.command()
+def check() -> None:
+    """Check environment and glassbox.toml; exit 2 with the setting that is wrong.
+
+    Example: glassbox config check
+    """
+    from glassbox.settings import Settings
+
+    policies = Settings.load().policies()
+    print(f"fine: {len(policies)} policies ({', '.join(policies)})")
+
+
+@app.command()
+def show(as_json: JsonOption = False) -> None:
+    """Print the effective settings with where each came from, secrets masked, and the policies.
+
+    Example: glassbox config show --json
+    """
+    from glassbox.settings import Settings
+
+    settings = Settings.load()
+    policies = settings.policies()
+    if as_json:
+        rows = {name: {"value": value, "from": source} for name, value, source in settings.described()}
+        print(json.dumps({"settings": rows, "policies": {p.name: p.document for p in policies.values()}}))
+        return
+    for name, value, source in settings.described():
+        print(f"{name:<26} {value or '–':<44} {source}")
+    print()
+    for policy in policies.values():
+        mark = "*" if policy.name == settings.policy else " "
+        print(f"policy {mark} {policy.name:<12} threshold {policy.threshold}  {policy.digest}")

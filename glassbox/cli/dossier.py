@@ -1,0 +1,123 @@
+"""Everything that stands about one evaluation: its record with proof, its policy, and the evidence it counted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from glassbox.cli.errors import CommandError
+from glassbox.contract.canonical import strict_loads
+from glassbox.contract.record import evidence_digest
+
+if TYPE_CHECKING:
+    from glassbox.settings import Settings
+    from ledger.evidence import EvidenceVault
+    from ledger.merkle_log import MerkleLog
+    from ledger.port import Receipt, StoredRequest
+    from ledger.store import FolderStore
+
+
+@dataclass(frozen=True)
+class Dossier:
+    """`policy`: canonical, None for a run or review. `request` with its salt, None where it was erased or is not in
+    this store. `sealed`: worker kind -> what that worker sealed: its `verdicts` and its judge's `evidence`."""
+
+    receipt: Receipt
+    policy: dict[str, Any] | None
+    request: StoredRequest | None = None
+    erased_at: str | None = None
+    sealed: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        return self.receipt.record
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """Worker kind -> its judge's evidence."""
+        return {kind: sealed.get("evidence", {}) for kind, sealed in self.sealed.items()}
+
+    @property
+    def verdicts(self) -> dict[str, dict[str, Any]]:
+        """Part -> verdict, with its method."""
+        return {verdict["part"]: verdict for sealed in self.sealed.values() for verdict in sealed.get("verdicts", ())}
+
+
+class Archive:
+    """Reading side of a data folder's ledger and evidence store."""
+
+    def __init__(self, log: MerkleLog, store: FolderStore, vault: EvidenceVault) -> None:
+        self._log, self._store, self._vault = log, store, vault
+
+    async def dossier(self, evaluation_id: str) -> Dossier:
+        """By id, or by the beginning of one. Raises `CommandError` where there is no record, or several."""
+        from ledger.port import Tombstone
+
+        receipt = await self._log.prove(evaluation_id)
+        if receipt is None:
+            receipt = await self._log.prove(await self._whole(evaluation_id))
+        assert receipt is not None
+        record = receipt.record
+        if record["kind"] != "scorecard":
+            policy = await self._log.policy(record["digest"]) if record["kind"] == "policy" else None
+            return Dossier(receipt, policy)
+        policy = await self._log.policy(record["policy_digest"])
+        request = await self._vault.request(record["evaluation_id"])
+        if isinstance(request, Tombstone):
+            return Dossier(receipt, policy, erased_at=request.erased_at)
+        if request is None:
+            return Dossier(receipt, policy)
+        return Dossier(receipt, policy, request, sealed=await self._counted(record, request.salt))
+
+    async def _whole(self, prefix: str) -> str:
+        found = await self._log.find(prefix, 2)
+        if not found:
+            raise CommandError(
+                f"no record of {prefix!r} in {self._log.origin}; `glassbox dead-letters list` shows what was refused"
+            )
+        if len(found) > 1:
+            raise CommandError(f"several records begin with {prefix!r}; give more of the id")
+        return found[0]
+
+    async def _counted(self, record: Mapping[str, Any], salt: bytes) -> dict[str, dict[str, Any]]:
+        """The evidence that the record cites: a task that was judged twice may have left more. Empty where it is not
+        all there."""
+        from ledger.evidence import owner
+
+        evaluation_id = record["evaluation_id"]
+        by_kind: dict[str, list[str]] = {}
+        for name in await self._store.names(owner(evaluation_id)):
+            match name.split("/"):
+                case [_, "evidence", kind, digest]:
+                    by_kind.setdefault(kind, []).append(digest)
+        for some in _subsets(by_kind):
+            if evidence_digest(some) == record["evidence_digest"]:
+                raw = {kind: await self._vault.evidence(evaluation_id, kind, some[kind], salt) for kind in some}
+                return {kind: strict_loads(content, max_depth=64) for kind, content in raw.items() if content}
+        return {}
+
+
+def _subsets(by_kind: Mapping[str, list[str]]) -> Any:
+    """Every choice of one digest or none a kind, whole choices first."""
+    kinds = list(by_kind)
+    for choice in product(*([*by_kind[kind], None] for kind in kinds)):
+        yield {kind: digest for kind, digest in zip(kinds, choice, strict=True) if digest is not None}
+
+
+@asynccontextmanager
+async def archive(settings: Settings) -> AsyncIterator[Archive]:
+    """The ledger and evidence of the data folder. Raises `LedgerUnavailable` where there is none."""
+    from ledger.evidence import EvidenceVault
+    from ledger.merkle_log import MerkleLog
+    from ledger.store import FolderStore
+
+    async with AsyncExitStack() as stack:
+        log = MerkleLog.reader(settings.ledger_path)
+        stack.push_async_callback(log.close)
+        store = FolderStore(settings.evidence_path)
+        vault = EvidenceVault(store)
+        stack.push_async_callback(vault.close)
+        yield Archive(log, store, vault)

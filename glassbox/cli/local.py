@@ -1,0 +1,126 @@
+"""Judging in this process, without broker or ledger: the same contract, judges, guard and arithmetic."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from glassbox.cli.errors import CommandError
+from glassbox.cli.inputs import Line
+from glassbox.cli.wiring import ASKS_A_MODEL, make_judge
+from glassbox.contract.canonical import CanonicalError
+from glassbox.contract.composite import compose
+from glassbox.contract.policy import Policy
+from glassbox.contract.request import ContractError, EvaluationRequest, keyed_digest, parse_request
+from glassbox.contract.verdict import part_row
+from judges.port import Case, Judge
+from judges.run import answer
+
+if TYPE_CHECKING:
+    from glassbox.settings import Settings
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line's answer. `card` is what `compose` gives with the evaluation id, None where the request was refused
+    (`refused`: field and reason). `verdicts` and `evidence` are JSON; `evidence` by worker kind."""
+
+    line: int
+    policy: Policy | None = None
+    card: dict[str, Any] | None = None
+    verdicts: tuple[dict[str, Any], ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    refused: tuple[str, str] | None = None
+
+
+class Bench:
+    """The judges of this process. `judge` may run many times at once."""
+
+    def __init__(
+        self, judges: Mapping[str, Judge], policies: Mapping[str, Policy], default: str, id_key: bytes
+    ) -> None:
+        self._judges, self._policies, self._default, self._id_key = judges, policies, default, id_key
+
+    async def judge(self, line: Line) -> Result:
+        """Never raises for what the line says."""
+        number, raw = line
+        try:
+            request = parse_request(raw, self._policies).request
+            content = request.canonical()
+        except (ContractError, CanonicalError) as error:
+            return Result(number, refused=(error.field or "body", error.reason))
+        policy = self._policies[request.policy or self._default]
+        evaluation_id = request.evaluation_id or keyed_digest(self._id_key, content)
+        made = await asyncio.gather(*(self._answer(kind, evaluation_id, request, policy) for kind in policy.kinds()))
+        verdicts = [verdict for _, judgement in made for verdict in judgement.verdicts]
+        card = {"evaluation_id": evaluation_id, "policy": policy.name, "policy_digest": policy.digest}
+        return Result(
+            number,
+            policy=policy,
+            card=card | compose([part_row(verdict) for verdict in verdicts], policy.document),
+            verdicts=tuple(verdict.model_dump(mode="json") for verdict in verdicts),
+            evidence={kind: judgement.evidence for kind, judgement in made},
+        )
+
+    async def _answer(self, kind: str, evaluation_id: str, request: EvaluationRequest, policy: Policy) -> Any:
+        judge = self._judges[kind]
+        deadline = time.monotonic() + float(policy.deadline_s)
+        case = Case(evaluation_id, request.judge_input(judge.needs), policy.kind_settings(kind), deadline)
+        return kind, await answer(judge, case)
+
+
+@asynccontextmanager
+async def bench(settings: Settings, policy: str | None = None) -> AsyncIterator[Bench]:
+    """The judges that the configured policies need. Without a configured endpoint the offline model is served inside
+    this process. `policy`: judges the requests that name none; by default the settings'."""
+    from glassbox.contract.policy import nearest
+
+    policies = settings.policies()
+    default = policy or settings.policy
+    if default not in policies:
+        raise CommandError(f"no policy {default!r} is configured{nearest(default, policies)}")
+    kinds = dict.fromkeys(kind for each in policies.values() for kind in each.kinds())
+    async with AsyncExitStack() as stack:
+        client = None
+        if ASKS_A_MODEL & kinds.keys():
+            from judges.llm import EndpointClient
+
+            url = None if settings.llm_base_url else await stack.enter_async_context(_offline_model())
+            client = EndpointClient(settings.endpoint(url))
+            stack.push_async_callback(client.close)
+        judges = {}
+        for kind in kinds:
+            judges[kind] = make_judge(kind, client if kind in ASKS_A_MODEL else None)
+            stack.push_async_callback(judges[kind].close)
+        yield Bench(judges, policies, default, settings.id_key())
+
+
+@asynccontextmanager
+async def _offline_model() -> AsyncIterator[str]:
+    """Serve the lexical model on a free port of this machine; gives its base URL."""
+    from judges.lexical.server import serving
+
+    async with serving() as url:
+        yield url
+
+
+async def judge_lines(bench: Bench, lines: Iterable[Line], at_once: int) -> AsyncIterator[Result]:
+    """Results in the order of the lines, `at_once` evaluations in flight."""
+    pending: list[asyncio.Task[Result]] = []
+    source = iter(lines)
+    try:
+        while True:
+            while len(pending) < at_once and (line := next(source, None)) is not None:
+                pending.append(asyncio.create_task(bench.judge(line)))
+            if not pending:
+                return
+            yield await pending[0]
+            pending.pop(0)
+    finally:
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)

@@ -1,0 +1,97 @@
+"""`glassbox proof` and `glassbox verify`: one file that proves a record, and the check that needs nothing of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassbox.cli.judge import JsonOption
+
+if TYPE_CHECKING:
+    from glassbox.cli.dossier import Dossier
+    from glassbox.settings import Settings
+
+
+def proof(
+    evaluation_id: Annotated[str, typer.Argument(metavar="ID", help="An evaluation id, or the beginning of one.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - is standard output.")],
+    with_evidence: Annotated[
+        bool, typer.Option("--with-evidence", help="Disclose request, salt and evidence in it.")
+    ] = False,
+) -> None:
+    """Write a record's proof bundle: the record, the policy it was judged by, and its place in the signed log.
+
+    Without --with-evidence it holds no text of the evaluation.
+
+    Example: glassbox proof transit-fare-01 -o proof.json
+    """
+    from glassbox.settings import Settings
+
+    settings = Settings.load()
+    dossier = asyncio.run(find(settings, evaluation_id))
+    bundle = bundle_of(dossier, with_evidence=with_evidence)
+    if str(output) == "-":
+        sys.stdout.buffer.write(bundle)
+        return
+    # The file may disclose an evaluation: for its owner alone until they decide otherwise.
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(bundle)
+    key = settings.signing_key().verifier
+    print(f"{output}: the proof of {dossier.record['evaluation_id']}; check it with")
+    print(f"  glassbox verify {output} --key {key}")
+
+
+async def find(settings: Settings, evaluation_id: str) -> Dossier:
+    """What stands under an id, or the beginning of one, in this data folder."""
+    from glassbox.cli.dossier import archive
+
+    async with archive(settings) as records:
+        return await records.dossier(evaluation_id)
+
+
+def bundle_of(dossier: Dossier, *, with_evidence: bool) -> bytes:
+    """The bundle's bytes. Raises `CommandError` where what is to be disclosed was erased or is not here."""
+    from glassbox.cli.errors import CommandError
+    from glassbox.contract.canonical import strict_loads
+    from ledger.bundle import Disclosure, make_bundle
+
+    if not with_evidence:
+        return make_bundle(dossier.receipt, dossier.policy)
+    evaluation_id = dossier.record["evaluation_id"]
+    if dossier.erased_at is not None:
+        raise CommandError(f"the content of {evaluation_id} was erased at {dossier.erased_at}: its proof stays, alone")
+    if dossier.request is None:
+        raise CommandError(f"the evidence store has nothing of {evaluation_id}; leave --with-evidence out")
+    request = strict_loads(dossier.request.request, max_depth=64)
+    return make_bundle(dossier.receipt, dossier.policy, Disclosure(dossier.request.salt, request, dossier.sealed))
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(help="A proof bundle; - is standard input.")],
+    key: Annotated[
+        list[str] | None, typer.Option(metavar="VKEY", help="A verifier key that you trust; may be given again.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a proof bundle: arithmetic, outcome, bytes, place in the log, signature. Needs no network and no ledger.
+
+    Exit 0 it holds, 1 it does not, 2 it could not be told (such as: signed by a key that you did not name).
+
+    Example: glassbox verify proof.json --key "$(cat auditor.vkey)"
+    """
+    from ledger.verify import exit_code, summary, verify_bundle
+
+    raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    steps = verify_bundle(raw, key or [])
+    if as_json:
+        print(json.dumps([{"check": step.name, "holds": step.holds, "detail": step.detail} for step in steps]))
+    else:
+        print(summary(steps))
+    sys.exit(exit_code(steps))

@@ -1,0 +1,78 @@
+"""Why a part has the score it has, in a few words, from the evidence that its judge left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from glassbox.contract.verdict import KINDS
+
+_QUOTE = 90
+"""Longest quotation, in characters."""
+
+Evidence = Mapping[str, Any]
+
+
+def why(part: Mapping[str, Any], evidence: Mapping[str, Evidence]) -> str:
+    """`part`: a row of a scorecard; `evidence`: worker kind -> its evidence. Says what can be said without any."""
+    name, cause = part["part"], part["cause"]
+    found = evidence_of(name, evidence)
+    if part["state"] == "failed":
+        detail = str(found.get("detail") or (found.get("error") or {}).get("detail") or "")
+        return f"{name}: failed, {plain(cause)}" + (f" ({detail})" if detail else "")
+    if part["state"] == "not_applicable":
+        return f"{name}: {plain(cause)}"
+    said = _SAY[name](found) if found and name in _SAY else ""
+    return f"{name} {float(part['score']):.2f}" + (f": {said}" if said else "")
+
+
+def evidence_of(part: str, evidence: Mapping[str, Evidence]) -> Evidence:
+    """What a part's judge left: under the part's name where the kind answers for several."""
+    kind = next((kind for kind, parts in KINDS.items() if part in parts), "")
+    whole = evidence.get(kind, {})
+    inner = whole.get(part, whole)
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def plain(code: str) -> str:
+    """A code as words."""
+    return code.replace("_", " ")
+
+
+def quoted(text: Any) -> str:
+    """A short quotation on one line."""
+    line = " ".join(str(text).split())
+    return f"“{line if len(line) <= _QUOTE else line[: _QUOTE - 1] + '…'}”"
+
+
+def _faithfulness(found: Evidence) -> str:
+    claims = found.get("claims") or []
+    unsupported = [claim for claim in claims if claim.get("verdict") == 0]
+    undecided = [claim for claim in claims if claim.get("undecided")]
+    if unsupported:
+        return f"{len(unsupported)} of {len(claims)} claims unsupported: {quoted(unsupported[0].get('text'))}"
+    if undecided:
+        return f"{len(undecided)} of {len(claims)} claims undecided: {quoted(undecided[0].get('text'))}"
+    return f"all {len(claims)} claims supported" if claims else ""
+
+
+def _answer_relevancy(found: Evidence) -> str:
+    questions = found.get("questions") or []
+    return f"it answers rather {quoted(questions[0].get('question'))}" if questions else ""
+
+
+def _llm_relevance(found: Evidence) -> str:
+    judged = [passage for passage in found.get("passages") or [] if "verdict" in passage]
+    hits = [passage["rank"] for passage in judged if passage["verdict"] == "yes"]
+    if not judged:
+        return ""
+    if not hits:
+        return f"none of {len(judged)} passages is relevant"
+    return f"{len(hits)} of {len(judged)} passages relevant, at rank {', '.join(map(str, hits))}"
+
+
+_SAY: Mapping[str, Callable[[Evidence], str]] = {
+    "faithfulness": _faithfulness,
+    "answer_relevancy": _answer_relevancy,
+    "llm_relevance": _llm_relevance,
+}

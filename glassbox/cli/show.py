@@ -1,0 +1,188 @@
+"""`glassbox show ID`: one scorecard with everything that stands behind it, and its arithmetic spelled out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassbox.cli.judge import JsonOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from glassbox.cli.dossier import Dossier
+
+
+def show(
+    evaluation_id: Annotated[str, typer.Argument(metavar="ID", help="An evaluation id, or the beginning of one.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show a scorecard: its parts and how each was judged, the claims of the answer, and how trust was computed.
+
+    Example: glassbox show transit-fare-01
+    """
+    from glassbox.cli.proof import find
+    from glassbox.settings import Settings
+
+    dossier = asyncio.run(find(Settings.load(), evaluation_id))
+    if as_json:
+        print(json.dumps(_to_json(dossier), ensure_ascii=False))
+    elif dossier.record["kind"] != "scorecard":
+        print(json.dumps(dict(dossier.record), indent=2))
+    else:
+        _print(dossier)
+
+
+def _to_json(dossier: Dossier) -> dict[str, Any]:
+    return {
+        "record": dict(dossier.record),
+        "record_digest": dossier.receipt.record_digest,
+        "policy": dossier.policy,
+        "verdicts": dossier.verdicts,
+        "evidence": dossier.evidence,
+        "erased_at": dossier.erased_at,
+        "ledger": dossier.receipt.ledger,
+        "proof": dict(dossier.receipt.proof),
+    }
+
+
+def _print(dossier: Dossier) -> None:
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
+    for line in _head(dossier):
+        console.print(line)
+    console.print(_parts(dossier))
+    sections = (("claims", claims(dossier)), ("passages", passages(dossier)), ("trust", arithmetic(dossier)))
+    for title, lines in sections:
+        if lines:
+            console.print(title, style="bold")
+            for line in lines:
+                console.print(f"  {line}", soft_wrap=True)
+    if dossier.erased_at is not None:
+        console.print(f"The content was erased at {dossier.erased_at}; what stands here is all that is left.")
+    elif dossier.request is None:
+        console.print("The evidence store of this data folder has nothing of this evaluation.")
+
+
+def _head(dossier: Dossier) -> Iterator[str]:
+    record, proof = dossier.record, dossier.receipt.proof
+    policy = dossier.policy or {}
+    yield f"{record['evaluation_id']}  {record['outcome']}  trust {record['trust'] or '–'}"
+    if record["reasons"]:
+        yield f"because   {', '.join(record['reasons'])}"
+    yield f"policy    {policy.get('name', '?')}  threshold {policy.get('threshold', '?')}  {record['policy_digest']}"
+    yield f"judged    {record['closed_at']}, requested {record['requested_at']}"
+    place = f"record {proof['index']} of {proof['tree_size']} in {proof['origin']}" if "index" in proof else ""
+    yield f"ledger    {dossier.receipt.ledger}  {place}"
+    yield f"digest    {dossier.receipt.record_digest}"
+
+
+def _parts(dossier: Dossier) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from glassbox.cli.reasons import why
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("judge", "part", "score", "bounds", "target"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("why")
+    table.add_column("method")
+    targets = _targets(dossier.policy)
+    for part in dossier.record["parts"]:
+        verdict = dossier.verdicts.get(part["part"], {})
+        target = targets.get(part["part"])
+        met = {True: "met", False: "missed", None: "–"}[part["meets_target"]]
+        bounds = "–" if part["low"] == part["high"] else f"{part['low'][:6]} to {part['high'][:6]}"
+        said = why(part, dossier.evidence)
+        flags = f" [{', '.join(verdict['flags'])}]" if verdict.get("flags") else ""
+        table.add_row(
+            part["judge"],
+            part["part"],
+            part["score"] or part["state"].replace("_", " "),
+            bounds,
+            f"> {target[:4]} {met}" if target else "–",
+            Text((said.partition(": ")[2] or (said if part["score"] is None else "")) + flags),
+            Text(_method(verdict.get("method"))),
+        )
+    return table
+
+
+def _targets(policy: Mapping[str, Any] | None) -> dict[str, str | None]:
+    judges = (policy or {}).get("judges", {})
+    return {name: part["target"] for judge in judges.values() for name, part in judge["parts"].items()}
+
+
+def _method(method: Mapping[str, Any] | None) -> str:
+    if not method:
+        return "–"
+    model = f", {method['model']}" if method.get("model") else ""
+    return f"{method['name']} ({method['library']} {method['version']}{model})"
+
+
+def claims(dossier: Dossier) -> list[str]:
+    """Each claim of the answer, whether it is supported, and the judge's reason."""
+    from glassbox.cli.reasons import evidence_of
+
+    lines = []
+    for claim in evidence_of("faithfulness", dossier.evidence).get("claims") or []:
+        mark = "?" if claim.get("undecided") else "+" if claim.get("verdict") else "-"
+        support = claim.get("support") or {}
+        where = f" (passage {support['passage'] + 1})" if isinstance(support.get("passage"), int) else ""
+        lines.append(f"{mark} {claim.get('text')}{where}")
+        if claim.get("reason"):
+            lines.append(f"    {claim['reason']}")
+    return lines
+
+
+def passages(dossier: Dossier) -> list[str]:
+    """Each passage in the retriever's order, whether it is relevant, and the judge's reason."""
+    from glassbox.cli.reasons import evidence_of
+
+    found = evidence_of("llm_relevance", dossier.evidence).get("passages") or []
+    lines = []
+    for passage in sorted(found, key=lambda passage: passage.get("place", 0)):
+        name = f"{passage.get('place', 0) + 1}{' ' + passage['id'] if passage.get('id') else ''}"
+        if "verdict" in passage:
+            mark = "+" if passage["verdict"] == "yes" else "-"
+            lines.append(f"{mark} {name}: {passage.get('reason', '')}")
+        elif "duplicate_of" in passage:
+            lines.append(f"= {name}: the same as {passage['duplicate_of'] + 1}")
+        else:
+            lines.append(f"  {name}: blank")
+    return lines
+
+
+def arithmetic(dossier: Dossier) -> list[str]:
+    """How trust follows from the parts: weight in the whole, score and their product, then sum over weight."""
+    from glassbox.contract.composite import enabled_parts, figure
+
+    if dossier.policy is None:
+        return []
+    table, parts = enabled_parts(dossier.policy), dossier.record["parts"]
+    lines, total, weight = [], Fraction(0), Fraction(0)
+    for part in parts:
+        w = table[part["part"]][2]
+        if part["state"] != "scored":
+            lines.append(f"{part['part']:<23} {figure(w)} × –         left out ({part['state'].replace('_', ' ')})")
+            continue
+        total, weight = total + w * Fraction(part["score"]), weight + w
+        lines.append(f"{part['part']:<23} {figure(w)} × {part['score']} = {figure(w * Fraction(part['score']))}")
+    record = dossier.record
+    if weight:
+        lines.append(f"{'sum':<23} {figure(total)} / {figure(weight)} = {figure(total / weight)}")
+    every = sum((w for _, _, w in table.values()), Fraction(0))
+    lines.append(f"{'coverage':<23} {figure(weight)} / {figure(every)} = {record['coverage']}")
+    if record["trust_low"] is not None:
+        lines.append(f"{'bounds':<23} {record['trust_low']} to {record['trust_high']} (failed parts count as 0 to 1)")
+    if record["trust"] is None:
+        lines.append("no trust: too little was scored")
+    return lines
