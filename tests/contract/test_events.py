@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
@@ -152,6 +152,7 @@ verdict_makers = st.one_of(
 )
 
 
+@settings(max_examples=50)
 @given(
     st.sampled_from(sorted(POLICIES)),
     st.lists(verdict_makers, min_size=7, max_size=7),

@@ -1,10 +1,25 @@
 """The composite a second time, straight from the words of the specification, so that the golden vectors are not
-merely what the code says. Plain fractions, no code shared with `glassbox`."""
+merely what the code says. Plain fractions and the rfc8785 package, no code shared with `glassbox`."""
 
 import copy
+import hashlib
 import random
 from fractions import Fraction
 from typing import Any
+
+import rfc8785
+
+JSON = dict[str, Any]
+DIGEST = hashlib.sha256(b"golden").hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """RFC 8785 by the package, not by the code under test."""
+    return rfc8785.dumps(value).decode()
+
+
+def digest(value: Any) -> str:
+    return hashlib.sha256(rfc8785.dumps(value)).hexdigest()
 
 
 def rounded(value: Fraction) -> str:
@@ -26,7 +41,7 @@ def share(some: list[Fraction], every: list[Fraction]) -> str:
     return rounded(Fraction(sum(some), sum(every))) if sum(every) else "0.000000"
 
 
-def reference(policy: dict[str, Any], given: list[dict[str, Any]]) -> dict[str, Any]:
+def reference(policy: JSON, given: list[JSON]) -> JSON:
     """What `compose` must answer for these parts under this canonical policy."""
     verdict = {row["part"]: row for row in given}
 
@@ -132,7 +147,7 @@ def reference(policy: dict[str, Any], given: list[dict[str, Any]]) -> dict[str, 
     }
 
 
-def random_policy(chance: random.Random, document: dict[str, Any]) -> dict[str, Any]:
+def random_policy(chance: random.Random, document: JSON) -> JSON:
     """A policy of the shape of `document` with random figures, switches and lists, and weights that can be used."""
     made = copy.deepcopy(document)
     parts = [part for judge in made["judges"].values() for part in judge["parts"]]
