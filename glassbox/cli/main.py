@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version as installed
 from typing import Annotated, NoReturn
 
 import typer
@@ -26,6 +25,8 @@ def _root(
     version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
 ) -> None:
     if version:
+        from importlib.metadata import version as installed
+
         print(f"glassbox {installed('glassbox')}")
         raise typer.Exit
 

@@ -1,0 +1,96 @@
+"""The row of a scorecard: which part is named as the weakest, and what is said of it."""
+
+from typing import Any
+
+import pytest
+
+from glassbox.cli.cards import row, short, short_id, weakest
+from glassbox.cli.reasons import why
+from glassbox.contract.composite import compose
+from glassbox.contract.policy import load_policies
+from glassbox.contract.verdict import Failed, NotApplicable, Scored, part_row
+
+POLICY = load_policies("")["offline"]
+
+
+PASSAGES = [{"rank": 1, "verdict": "no"}, {"rank": 2, "verdict": "no"}, {"rank": 3, "verdict": "yes"}]
+
+
+def card(**parts: Any) -> dict[str, Any]:
+    """A scorecard with everything perfect but what is given: a score, or a verdict."""
+    verdicts = []
+    for name in POLICY.parts():
+        given = parts.get(name, 1.0)
+        verdicts.append(Scored.of(name, given) if isinstance(given, float) else given)
+    return {"evaluation_id": "e-1", **compose([part_row(verdict) for verdict in verdicts], POLICY.document)}
+
+
+def named(made: dict[str, Any]) -> str | None:
+    part = weakest(made, POLICY.document)
+    return part["part"] if part else None
+
+
+def test_nothing_is_weak_where_all_is_perfect() -> None:
+    assert named(card()) is None
+    assert row(card(), POLICY.document, {}).weakest == ""
+
+
+def test_a_missed_target_comes_before_a_lower_score_without_target() -> None:
+    assert named(card(terminology=0.1, entities=0.8)) == "entities"
+
+
+def test_among_missed_targets_the_one_that_costs_most() -> None:
+    assert named(card(faithfulness=0.5, entities=0.4)) == "faithfulness"
+
+
+def test_a_failed_part_comes_first() -> None:
+    failed = Failed(part="terminology", cause="timeout")
+    assert named(card(terminology=failed, faithfulness=0.0)) == "terminology"
+
+
+def test_an_abstaining_answer_is_named() -> None:
+    made = card(faithfulness=NotApplicable(part="faithfulness", cause="abstained"), terminology=0.2)
+    assert named(made) == "faithfulness"
+    assert row(made, POLICY.document, {}).weakest == "faithfulness: abstained"
+
+
+def test_else_what_cost_most_trust() -> None:
+    assert named(card(terminology=0.3, llm_relevance=0.95)) == "terminology"
+    assert weakest(card(terminology=0.3), None) is not None, "a policy is not needed"
+
+
+@pytest.mark.parametrize(
+    ("part", "score", "evidence", "says"),
+    [
+        (
+            "faithfulness",
+            0.5,
+            {"grounding": {"faithfulness": {"claims": [{"text": "The fare is €9.", "verdict": 0}, {"verdict": 1}]}}},
+            "faithfulness 0.50: 1 of 2 claims unsupported: “The fare is €9.”",
+        ),
+        (
+            "llm_relevance",
+            0.333333,
+            {"relevance": {"llm_relevance": {"passages": [*PASSAGES, {"blank": True}]}}},
+            "llm_relevance 0.33: 1 of 3 passages relevant, at rank 3",
+        ),
+        ("faithfulness", 0.5, {}, "faithfulness 0.50"),
+        ("faithfulness", 0.5, {"grounding": {"faithfulness": {}}}, "faithfulness 0.50"),
+        ("faithfulness", 0.5, {"grounding": {"faithfulness": "odd"}}, "faithfulness 0.50"),
+    ],
+)
+def test_why(part: str, score: float, evidence: dict[str, Any], says: str) -> None:
+    assert why(part_row(Scored.of(part, score)), evidence) == says
+
+
+def test_why_of_a_failed_part_has_its_detail() -> None:
+    part = part_row(Failed(part="entities", cause="model_missing"))
+    evidence = {"structure": {"error": {"cause": "model_missing", "detail": "no such file"}}}
+    assert why(part, evidence) == "entities: failed, model missing (no such file)"
+
+
+def test_short_forms() -> None:
+    assert short(None) == "–"
+    assert short("0.999999") == "1.00"
+    assert short_id("transit-fare-01") == "transit-fare-01"
+    assert short_id("ab" * 32) == "abababababababab…"
