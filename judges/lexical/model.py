@@ -195,5 +195,5 @@ def embed(text: str) -> tuple[float, ...]:
 
 @lru_cache(maxsize=65_536)
 def _axis(word: str) -> tuple[int, float]:
-    digest = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "big")
+    digest = int.from_bytes(blake2b(word.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
     return 1 + (digest >> 1) % (DIMENSIONS - 1), 1.0 if digest & 1 else -1.0
