@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassbox.contract.events import Claim, PolicyRegistration, Receipt, Scorecard, Source, reference_record
+from glassbox.contract.verdict import KINDS
+from ledger.checkpoint import Signer
+from ledger.evidence import EvidenceVault
+from ledger.merkle_log import MerkleLog
+from ledger.store import FolderStore
+from streams.committer import CommitQueue, Committer, next_batch
+from streams.join import Card, step
+from streams.topics import DEAD_LETTERS, RECEIPTS, SCORECARDS
+from tests.streams.doubles import Feed, MemoryOutbox
+from tests.streams.events import OTHER, POLICY, announced, judged
+
+NOW = 1_700_000_000_000
+REGISTRATION = PolicyRegistration(policy=POLICY.document, record=reference_record("policy", POLICY.digest, NOW))
+
+
+def scorecard(evaluation_id: str = "e1", score: float = 0.9, digest: str = "a" * 64) -> Scorecard:
+    window = None
+    for event in (announced(evaluation_id, digest), *(judged(k, score, evaluation_id, digest) for k in KINDS)):
+        window, emission = step(window, event, NOW)
+    assert isinstance(emission, Card)
+    return Scorecard(tenant="acme", record=emission.record)
+
+
+def claim(digest: str, evaluation_id: str = "e1") -> Claim:
+    source = Source(topic="glassbox.requests", partition=3, offset=77)
+    return Claim(evaluation_id=evaluation_id, request_digest=digest, source=source, tenant=None)
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        self.ledger = MerkleLog.committer(folder / "ledger", Signer.generate("log.test"))
+        self.vault = EvidenceVault(FolderStore(folder / "evidence"))
+        self.outbox, self.feed = MemoryOutbox(), Feed(SCORECARDS)
+        self.heard: list[str | None] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        committer = Committer(self.ledger, self.vault, self.outbox, self.feed.acks.release, self.heard.append)
+        self.queue = CommitQueue(committer, self._spawn)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self.tasks.append(asyncio.ensure_future(work))
+
+    async def give(self, *values: Scorecard | Claim | PolicyRegistration | bytes) -> None:
+        for value in values:
+            raw = value if isinstance(value, bytes) else value.model_dump_json().encode()
+            await self.queue.on_record(*self.feed.next(raw))
+        while self.tasks:
+            await self.tasks.pop()
+
+    def receipts(self) -> list[tuple[str, str]]:
+        found = [Receipt.model_validate_json(sent.value or b"") for sent in self.outbox.on(RECEIPTS)]
+        return [(r.evaluation_id, r.result) for r in found if not r.evaluation_id.startswith("policy:")]
+
+    def letters(self) -> list[tuple[str, str, str]]:
+        return [
+            (sent.headers["reason"], sent.headers["source_topic"], sent.headers["source_offset"])
+            for sent in self.outbox.on(DEAD_LETTERS)
+        ]
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    await made.ledger.close()
+    await made.vault.close()
+
+
+async def test_a_scorecard_gets_a_record_and_a_receipt_with_proof(bench: Bench) -> None:
+    await bench.give(REGISTRATION, scorecard())
+    receipt = Receipt.model_validate_json(bench.outbox.on(RECEIPTS)[-1].value or b"")
+    assert (receipt.result, receipt.ledger, receipt.tenant) == ("created", "merkle", "acme")
+    assert receipt.proof["checkpoint"].startswith("log.test\n")
+    assert receipt.record == scorecard().record == await bench.ledger.read("e1")
+    assert await bench.vault.receipt("e1") == receipt.model_dump(mode="json")
+    assert bench.feed.acknowledged == [0, 1]
+
+
+async def test_the_same_card_again_exists(bench: Bench) -> None:
+    await bench.give(REGISTRATION, scorecard(), scorecard())
+    assert bench.receipts() == [("e1", "created"), ("e1", "exists")]
+
+
+async def test_other_scores_for_the_same_request_get_the_standing_record(bench: Bench) -> None:
+    await bench.give(REGISTRATION, scorecard(score=0.9), scorecard(score=0.4))
+    assert bench.receipts() == [("e1", "created"), ("e1", "duplicate")]
+    record = await bench.ledger.read("e1")
+    assert record is not None
+    assert record["trust"] == "0.900000"
+    assert bench.letters() == []
+
+
+async def test_another_request_under_a_known_id_is_a_lost_request(bench: Bench) -> None:
+    await bench.give(REGISTRATION, scorecard(), scorecard(digest=OTHER))
+    assert bench.letters() == [("request_lost", "glassbox.scorecards", "2")]
+    assert bench.feed.acknowledged == [0, 1, 2]
+
+
+async def test_the_ledger_decides_a_claim(bench: Bench) -> None:
+    await bench.give(REGISTRATION, scorecard(), claim("a" * 64), claim(OTHER))
+    assert bench.receipts() == [("e1", "created"), ("e1", "duplicate")]
+    assert bench.letters() == [("request_lost", "glassbox.requests", "77")]
+
+
+async def test_a_card_that_breaks_arithmetic_is_refused_for_good(bench: Bench) -> None:
+    card = scorecard()
+    wrong = card.model_copy(update={"record": {**card.record, "trust": "1.000000"}})
+    await bench.give(REGISTRATION, wrong, scorecard("e2"))
+    (letter,) = bench.outbox.on(DEAD_LETTERS)
+    assert (letter.headers["reason"], letter.headers["field"]) == ("refused", "trust")
+    assert bench.receipts() == [("e2", "created")]
+
+
+async def test_an_unregistered_policy_is_waited_for(bench: Bench) -> None:
+    await bench.queue.on_record(*bench.feed.next(scorecard().model_dump_json().encode()))
+    while not bench.heard:
+        await asyncio.sleep(0.01)
+    assert bench.feed.acknowledged == []
+    await bench.ledger.register_policy(POLICY.document, "2026-01-01T00:00:00.000Z")
+    while bench.tasks:
+        await bench.tasks.pop()
+    assert bench.receipts() == [("e1", "created")]
+    assert bench.heard[-1] is None
+    assert bench.outbox.on(DEAD_LETTERS) == []
+
+
+async def test_what_cannot_be_read_is_a_dead_letter(bench: Bench) -> None:
+    await bench.give(b'{"type": "scorecard", "tenant": null, "record": {}}', b"nonsense", REGISTRATION, scorecard())
+    assert [reason for reason, *_ in bench.letters()] == ["bad_entry", "bad_entry"]
+    assert bench.receipts() == [("e1", "created")]
+
+
+async def test_a_batch_never_has_an_id_twice(bench: Bench) -> None:
+    committer_entries = []
+    for n, name in enumerate(("e1", "e2", "e1", "e3")):
+        record, token = bench.feed.next(scorecard(name).model_dump_json().encode(), NOW + n)
+        entry = await bench.queue._committer.parse(record, token)
+        assert entry is not None
+        committer_entries.append(entry)
+    assert next_batch(committer_entries) == 2
+    assert next_batch(committer_entries[2:]) == 2
