@@ -1,0 +1,72 @@
+"""Where in a text a claim stands: exactly, or in the window that shares most of its words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from judges.text import Token, best_window, stem, words
+
+MIN_SHARE = 0.5
+"""Of the claim's words that a window must hold to count as the claim's place."""
+
+CANDIDATES = 4
+"""Passages that are searched for a window: those that share most words with the claim."""
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A text and its words, made once for many claims."""
+
+    text: str
+    tokens: list[Token]
+    stems: list[str]
+    vocabulary: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> Aligned:
+        tokens = words(text)
+        stems = [stem(token.text) for token in tokens]
+        return cls(text, tokens, stems, frozenset(stems))
+
+
+def locate(claim: str, answer: Aligned, after: int = 0) -> dict[str, Any]:
+    """The claim's place in the answer as {`start`, `end`, `alignment`}: character offsets and `exact` or `window`; or
+    {`alignment`: `unaligned`}. Claims repeat words, so the exact search begins at `after`."""
+    for origin in (after, 0):
+        start = answer.text.find(claim, origin)
+        if start >= 0:
+            return {"start": start, "end": start + len(claim), "alignment": "exact"}
+    needle = [stem(token.text) for token in words(claim)]
+    span, share = _window(needle, answer, len(needle))
+    if span is None or share < MIN_SHARE:
+        return {"alignment": "unaligned"}
+    return {"start": span[0], "end": span[1], "alignment": "window"}
+
+
+def support(claim: str, passages: Sequence[Aligned]) -> dict[str, Any] | None:
+    """The window of one passage that shares most words with the claim, as {`passage`, `start`, `end`}: the place in
+    the list and character offsets. None where no passage shares half of them."""
+    needle = [stem(token.text) for token in words(claim)]
+    wanted = frozenset(needle)
+    by_words = sorted(range(len(passages)), key=lambda n: -len(wanted & passages[n].vocabulary))
+    best: dict[str, Any] | None = None
+    most = 0.0
+    for n in sorted(by_words[:CANDIDATES]):
+        span, share = _window(needle, passages[n], max(30, 2 * len(needle)))
+        if span is not None and share > most:
+            best, most = {"passage": n, "start": span[0], "end": span[1]}, share
+    return best if most >= MIN_SHARE else None
+
+
+def _window(needle: Sequence[str], source: Aligned, size: int) -> tuple[tuple[int, int] | None, float]:
+    """Character span of the best window, trimmed to its first and last shared word, and the share of the needle."""
+    if not needle:
+        return None, 0.0
+    window = best_window(needle, source.stems, size)
+    wanted = frozenset(needle)
+    inside = [n for n in range(window.start, min(window.start + size, len(source.stems))) if source.stems[n] in wanted]
+    if not inside:
+        return None, 0.0
+    return (source.tokens[inside[0]].start, source.tokens[inside[-1]].end), window.matches / len(needle)
