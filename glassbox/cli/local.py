@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from judges.run import answer
 
 if TYPE_CHECKING:
     from glassbox.settings import Settings
+    from judges.llm import EndpointClient
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,25 @@ class Result:
 
 
 class Bench:
-    """The judges of this process. `judge` may run many times at once."""
+    """The judges of this process, each made when the first request needs it. `judge` may run many times at once."""
 
     def __init__(
-        self, judges: Mapping[str, Judge], policies: Mapping[str, Policy], default: str, id_key: bytes
+        self, client: EndpointClient, policies: Mapping[str, Policy], default: str, id_key: Callable[[], bytes]
     ) -> None:
-        self._judges, self._policies, self._default, self._id_key = judges, policies, default, id_key
+        self._client, self._policies, self._default, self._id_key = client, policies, default, id_key
+        self._judges: dict[str, Judge] = {}
+
+    def _judge(self, kind: str) -> Judge:
+        if kind not in self._judges:
+            self._judges[kind] = make_judge(kind, self._client if kind in ASKS_A_MODEL else None)
+        return self._judges[kind]
+
+    async def close(self) -> None:
+        for judge in self._judges.values():
+            await judge.close()
 
     async def judge(self, line: Line) -> Result:
-        """Never raises for what the line says."""
+        """Never raises for what the line says; `CommandError` where a judge cannot be made."""
         number, raw = line
         try:
             request = parse_request(raw, self._policies).request
@@ -54,7 +65,7 @@ class Bench:
         except (ContractError, CanonicalError) as error:
             return Result(number, refused=(error.field or "body", error.reason))
         policy = self._policies[request.policy or self._default]
-        evaluation_id = request.evaluation_id or keyed_digest(self._id_key, content)
+        evaluation_id = request.evaluation_id or keyed_digest(self._id_key(), content)
         made = await asyncio.gather(*(self._answer(kind, evaluation_id, request, policy) for kind in policy.kinds()))
         verdicts = [verdict for _, judgement in made for verdict in judgement.verdicts]
         card = {"evaluation_id": evaluation_id, "policy": policy.name, "policy_digest": policy.digest}
@@ -67,7 +78,7 @@ class Bench:
         )
 
     async def _answer(self, kind: str, evaluation_id: str, request: EvaluationRequest, policy: Policy) -> Any:
-        judge = self._judges[kind]
+        judge = self._judge(kind)
         deadline = time.monotonic() + float(policy.deadline_s)
         case = Case(evaluation_id, request.judge_input(judge.needs), policy.kind_settings(kind), deadline)
         return kind, await answer(judge, case)
@@ -75,7 +86,7 @@ class Bench:
 
 @asynccontextmanager
 async def bench(settings: Settings, policy: str | None = None) -> AsyncIterator[Bench]:
-    """The judges that the configured policies need. Without a configured endpoint the offline model is served inside
+    """The judges of the configured policies. Without a configured endpoint the offline model is served inside
     this process. `policy`: judges the requests that name none; by default the settings'."""
     from glassbox.contract.policy import nearest
 
@@ -83,29 +94,16 @@ async def bench(settings: Settings, policy: str | None = None) -> AsyncIterator[
     default = policy or settings.policy
     if default not in policies:
         raise CommandError(f"no policy {default!r} is configured{nearest(default, policies)}")
-    kinds = dict.fromkeys(kind for each in policies.values() for kind in each.kinds())
     async with AsyncExitStack() as stack:
-        client = None
-        if ASKS_A_MODEL & kinds.keys():
-            from judges.llm import EndpointClient
+        from judges.lexical.server import LexicalServer
+        from judges.llm import EndpointClient
 
-            url = None if settings.llm_base_url else await stack.enter_async_context(_offline_model())
-            client = EndpointClient(settings.endpoint(url))
-            stack.push_async_callback(client.close)
-        judges = {}
-        for kind in kinds:
-            judges[kind] = make_judge(kind, client if kind in ASKS_A_MODEL else None)
-            stack.push_async_callback(judges[kind].close)
-        yield Bench(judges, policies, default, settings.id_key())
-
-
-@asynccontextmanager
-async def _offline_model() -> AsyncIterator[str]:
-    """Serve the lexical model on a free port of this machine; gives its base URL."""
-    from judges.lexical.server import serving
-
-    async with serving() as url:
-        yield url
+        offline = None if settings.llm_base_url else await stack.enter_async_context(LexicalServer())
+        client = EndpointClient(settings.endpoint(offline.url if offline else None))
+        stack.push_async_callback(client.close)
+        made = Bench(client, policies, default, settings.id_key)
+        stack.push_async_callback(made.close)
+        yield made
 
 
 async def judge_lines(bench: Bench, lines: Iterable[Line], at_once: int) -> AsyncIterator[Result]:

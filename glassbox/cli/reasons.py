@@ -71,8 +71,36 @@ def _llm_relevance(found: Evidence) -> str:
     return f"{len(hits)} of {len(judged)} passages relevant, at rank {', '.join(map(str, hits))}"
 
 
+def _entities(found: Evidence) -> str:
+    strange = [entity for entity in found.get("found") or [] if entity.get("status") in ("novel", "near_miss")]
+    if not strange:
+        return ""
+    names = ", ".join(quoted(entity.get("text")) for entity in strange[:3]) + (" …" if len(strange) > 3 else "")
+    near = strange[0].get("nearest")
+    return f"not in the sources: {names}" + (f"; nearest {quoted(near)}" if near and len(strange) == 1 else "")
+
+
+def _relations(found: Evidence) -> str:
+    pairs = [pair for pair in found.get("pairs") or [] if pair.get("status") in ("unsupported", "novel_entity")]
+    if not pairs:
+        return ""
+    pair = " with ".join(quoted(name) for name in pairs[0].get("pair") or [])
+    return f"{len(pairs)} of {len(found['pairs'])} pairs stand in no sentence of the sources: {pair}"
+
+
+def _terminology(found: Evidence) -> str:
+    figures = found.get(str(found.get("reference"))) or {}
+    rouge = figures.get("rouge_l") or {}
+    if "bleu_score" not in figures or "f1" not in rouge:
+        return ""
+    return f"wording differs from the sources (BLEU {figures['bleu_score']:.2f}, ROUGE-L {rouge['f1']:.2f})"
+
+
 _SAY: Mapping[str, Callable[[Evidence], str]] = {
     "faithfulness": _faithfulness,
     "answer_relevancy": _answer_relevancy,
     "llm_relevance": _llm_relevance,
+    "entities": _entities,
+    "relations": _relations,
+    "terminology": _terminology,
 }
