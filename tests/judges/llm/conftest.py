@@ -1,0 +1,81 @@
+"""An endpoint that answers what a test tells it to, over real HTTP on the loopback."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from judges.llm import Endpoint, EndpointClient
+
+
+@dataclass
+class Script:
+    """`steps`: what to do with each call in turn, the last one for all that follow: a (status, headers, body) or a
+    function of the request's JSON that makes one, or "hang", or "reset"."""
+
+    steps: list[Any] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    in_flight: int = 0
+    peak: int = 0
+    delay_s: float = 0.0
+    url: str = ""
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append({"path": request.path, "authorization": request.headers.get("authorization"), **body})
+        step = self.steps[min(len(self.requests), len(self.steps)) - 1]
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            await asyncio.sleep(self.delay_s)
+            if step == "hang":
+                await asyncio.Event().wait()
+            if step == "reset":
+                assert request.transport is not None
+                request.transport.abort()
+            status, headers, content = step(body) if callable(step) else step if step != "reset" else (200, {}, "")
+            return web.Response(status=status, headers=headers, body=content, content_type="application/json")
+        finally:
+            self.in_flight -= 1
+
+
+def says(content: str, finish: str = "stop", **message: Any) -> tuple[int, dict[str, str], str]:
+    """A chat completion with this content."""
+    choice = {"message": {"role": "assistant", "content": content, **message}, "finish_reason": finish}
+    usage = {"prompt_tokens": 11, "completion_tokens": 3}
+    return 200, {}, json.dumps({"model": "served-1", "choices": [choice], "usage": usage})
+
+
+@pytest.fixture
+async def script() -> AsyncIterator[Script]:
+    made = Script()
+    app = web.Application()
+    app.router.add_post("/v1/{path:.*}", made.serve)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    yield made
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def connect(script: Script) -> AsyncIterator[Callable[..., EndpointClient]]:
+    """Makes clients of the scripted endpoint; keyword arguments go to `Endpoint`."""
+    made: list[EndpointClient] = []
+
+    def make(**settings: Any) -> EndpointClient:
+        endpoint = Endpoint(
+            **{"base_url": script.url, "model": "asked-1", "embedding_model": "vectors-1", "api_key": "k", **settings}
+        )
+        made.append(EndpointClient(endpoint, jitter=lambda: 1.0))
+        return made[-1]
+
+    yield make
+    for client in made:
+        await client.close()
