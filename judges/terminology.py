@@ -15,6 +15,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Method, NotApplicable, Scored
+from judges.lexical.statements import abstains
 from judges.ngrams import Sources as SourceTokens
 from judges.ngrams import Window, align, overlaps
 from judges.port import Case, Judgement
@@ -123,6 +124,8 @@ def judge_wording(given: JudgeInput, reference: str) -> Judgement:
     evidence: dict[str, Any] = {"sources": sources.evidence(), "reference": reference}
     if not pieces:
         return _not_applicable("too_short", method, evidence)
+    if abstains(answer):
+        return _not_applicable("abstained", method, evidence)
     tokens = [words(text) for text in sources.texts]
     if not any(tokens):
         return _not_applicable("no_sources", method, evidence)

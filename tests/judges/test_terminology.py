@@ -159,6 +159,7 @@ def test_documents_go_before_passages_and_the_evidence_says_so():
         ("Some answer.", [], "no_sources"),
         ("Some answer.", ["", " \u200b ", "…"], "no_sources"),
         ("🙂 … !!", [FERRY], "too_short"),
+        ("I'm sorry, I cannot find this in the documents.", [FERRY], "abstained"),
         ("Паром ходит каждые двадцать минут.", [FERRY], "other_script"),
         ("Die Fähre fährt nicht und wird dann von einem Bus ersetzt.", [FERRY], "other_language"),
     ],
