@@ -2,10 +2,24 @@
 
 from typing import Any
 
-from glassbox.contract.events import Announced, Source, scorecard_record
+from glassbox.contract.events import (
+    Announced,
+    Claim,
+    DeadlinePassed,
+    Judged,
+    JudgeTask,
+    PolicyRegistration,
+    Receipt,
+    Reference,
+    Scorecard,
+    Source,
+    reference_record,
+    scorecard_record,
+)
 from glassbox.contract.policy import Policy, load_policies
-from glassbox.contract.record import evidence_digest
-from glassbox.contract.request import Model
+from glassbox.contract.record import evidence_digest, record_digest
+from glassbox.contract.request import Document, JudgeInput, Model, Passage
+from glassbox.contract.verdict import Method, NotApplicable, Scored
 
 POLICIES = load_policies("")
 DIGEST = "ab" * 32
@@ -58,3 +72,56 @@ def scorecard(
     """A sound Record v1."""
     evidence = evidence_digest({"grounding": DIGEST})
     return scorecard_record(announced(policy, **(changes or {})), rows(policy, **scores), evidence, 1_767_225_603_456)
+
+
+SOURCE = Source(topic="glassbox.requests", partition=0, offset=7)
+METHOD = Method(name="m", family="rules", library="glassbox", version="1")
+JUDGED = Judged(
+    evaluation_id="e",
+    request_digest=DIGEST,
+    policy_digest=DIGEST,
+    intake_run="r",
+    kind="grounding",
+    verdicts=(
+        Scored.of("faithfulness", 1 / 3, low=0.1, method=METHOD),
+        NotApplicable(part="answer_relevancy", cause="noncommittal"),
+    ),
+    evidence_digest=DIGEST,
+)
+RESULTS = [
+    announced(POLICIES["default"]),
+    announced(POLICIES["default"], model=None, session=None, tenant=None),
+    JUDGED,
+    DeadlinePassed(evaluation_id="e"),
+]
+ENTRIES = [
+    Scorecard(tenant="acme", record=scorecard()),
+    Claim(evaluation_id="e", request_digest=DIGEST, source=SOURCE, tenant=None),
+    Reference(type="run", tenant=None, record=reference_record("run", DIGEST, 0)),
+    Reference(type="review", tenant="acme", record=reference_record("review", DIGEST, 0, "e")),
+    PolicyRegistration(
+        policy=POLICIES["default"].document, record=reference_record("policy", POLICIES["default"].digest, 0)
+    ),
+]
+TASK = JudgeTask(
+    evaluation_id="e",
+    request_digest=DIGEST,
+    policy_digest=POLICIES["default"].digest,
+    intake_run="r",
+    deadline_s=300.0,
+    settings=POLICIES["default"].kind_settings("grounding"),
+    input=JudgeInput(
+        query="q",
+        retrieved_passages=[Passage(text="a", score=1.0, id="p")],
+        source_documents=[Document(text="b")],
+        chunk_scores=[1.0],
+    ),
+)
+RECEIPT = Receipt(
+    evaluation_id="evaluation-1",
+    result="created",
+    record=scorecard(),
+    record_digest=record_digest(scorecard()),
+    ledger="merkle",
+    proof={"leaf_index": 0},
+)

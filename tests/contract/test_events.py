@@ -12,75 +12,29 @@ from glassbox.contract.canonical import canonical
 from glassbox.contract.events import (
     ENTRY,
     RESULT,
-    Claim,
-    DeadlinePassed,
-    Judged,
-    JudgeTask,
-    PolicyRegistration,
-    Receipt,
-    Reference,
-    Scorecard,
-    Source,
     reference_record,
     rfc3339,
     scorecard_record,
 )
 from glassbox.contract.policy import Policy
-from glassbox.contract.record import check_record, evidence_digest, record_digest
-from glassbox.contract.request import Document, JudgeInput, Passage
-from glassbox.contract.verdict import FAILED, NOT_APPLICABLE, Failed, Method, NotApplicable, Scored, part_row
-from tests.contract.builders import DIGEST, POLICIES, announced, rows, scorecard
+from glassbox.contract.record import check_record, evidence_digest
+from glassbox.contract.verdict import FAILED, NOT_APPLICABLE, Failed, NotApplicable, Scored, part_row
+from tests.contract.builders import (
+    DIGEST,
+    ENTRIES,
+    JUDGED,
+    METHOD,
+    POLICIES,
+    RECEIPT,
+    RESULTS,
+    SOURCE,
+    TASK,
+    announced,
+    rows,
+    scorecard,
+)
 
 POLICY = POLICIES["default"]
-SOURCE = Source(topic="glassbox.requests", partition=0, offset=7)
-METHOD = Method(name="m", family="rules", library="glassbox", version="1")
-JUDGED = Judged(
-    evaluation_id="e",
-    request_digest=DIGEST,
-    policy_digest=DIGEST,
-    intake_run="r",
-    kind="grounding",
-    verdicts=(
-        Scored.of("faithfulness", 1 / 3, low=0.1, method=METHOD),
-        NotApplicable(part="answer_relevancy", cause="noncommittal"),
-    ),
-    evidence_digest=DIGEST,
-)
-RESULTS = [
-    announced(POLICY),
-    announced(POLICY, model=None, session=None, tenant=None),
-    JUDGED,
-    DeadlinePassed(evaluation_id="e"),
-]
-ENTRIES = [
-    Scorecard(tenant="acme", record=scorecard()),
-    Claim(evaluation_id="e", request_digest=DIGEST, source=SOURCE, tenant=None),
-    Reference(type="run", tenant=None, record=reference_record("run", DIGEST, 0)),
-    Reference(type="review", tenant="acme", record=reference_record("review", DIGEST, 0, "e")),
-    PolicyRegistration(policy=POLICY.document, record=reference_record("policy", POLICY.digest, 0)),
-]
-TASK = JudgeTask(
-    evaluation_id="e",
-    request_digest=DIGEST,
-    policy_digest=POLICY.digest,
-    intake_run="r",
-    deadline_s=300.0,
-    settings=POLICY.kind_settings("grounding"),
-    input=JudgeInput(
-        query="q",
-        retrieved_passages=[Passage(text="a", score=1.0, id="p")],
-        source_documents=[Document(text="b")],
-        chunk_scores=[1.0],
-    ),
-)
-RECEIPT = Receipt(
-    evaluation_id="evaluation-1",
-    result="created",
-    record=scorecard(),
-    record_digest=record_digest(scorecard()),
-    ledger="merkle",
-    proof={"leaf_index": 0},
-)
 
 
 @pytest.mark.parametrize("event", RESULTS, ids=lambda event: event.type)
