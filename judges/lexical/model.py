@@ -158,11 +158,12 @@ def _longest_run(flags: Sequence[bool]) -> int:
     return longest
 
 
-def _content_units(text: str) -> list[str]:
+@lru_cache(maxsize=512)
+def _content_units(text: str) -> tuple[str, ...]:
     """Units of the content words; of all words where a text has no others."""
     spoken = language(text)
-    tokens = words(text)
-    return [unit(t.text) for t in tokens if is_content(t.text, spoken)] or [unit(t.text) for t in tokens]
+    units = [(unit(token.text), is_content(token.text, spoken)) for token in words(text)]
+    return tuple(u for u, carries in units if carries) or tuple(u for u, _ in units)
 
 
 def question_back(answer: str) -> str:
@@ -183,14 +184,18 @@ def embed(text: str) -> tuple[float, ...]:
 
     A text without words points along the first axis, which no word uses (so its cosine with any other is 0).
     """
-    vector = [0.0] * DIMENSIONS
+    summed: dict[int, float] = {}
     for word in set(_content_units(text)):
         axis, sign = _axis(word)
-        vector[axis] += sign
-    length = math.sqrt(math.fsum(x * x for x in vector))
+        summed[axis] = summed.get(axis, 0.0) + sign
+    length = math.sqrt(sum(x * x for x in summed.values()))  # of small integers: exact in any order
+    vector = [0.0] * DIMENSIONS
     if length == 0:
-        return (1.0, *vector[1:])
-    return tuple(x / length for x in vector)
+        vector[0] = 1.0
+    else:
+        for axis, x in summed.items():
+            vector[axis] = x / length
+    return tuple(vector)
 
 
 @lru_cache(maxsize=65_536)
