@@ -54,6 +54,7 @@ class LogFile:
             raise
 
     def _open(self, origin: str | None) -> str:
+        self._db.execute("PRAGMA synchronous = FULL")
         (found,) = self._db.execute("PRAGMA user_version").fetchone()
         if found == 0 and origin is not None:
             self._db.execute("PRAGMA journal_mode = WAL")
@@ -168,15 +169,13 @@ def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
             f"there is no ledger at {path}: start the pipeline (glassbox up) or set GLASSBOX_DATA_DIR to its folder"
         )
     # The caller keeps to one thread at a time; which one may change between opening and use.
-    connection = sqlite3.connect(
+    return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={'rwc' if write else 'ro'}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,
         timeout=_BUSY_MS / 1000,
     )
-    connection.execute("PRAGMA synchronous = FULL")
-    return connection
 
 
 def _take_lock(folder: Path) -> int:

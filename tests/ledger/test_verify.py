@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,8 @@ DOCUMENT = strict_loads(BUNDLE)
 
 def test_no_value_anywhere_can_be_changed() -> None:
     for path in leaves(DOCUMENT):
-        for other in others(_at(DOCUMENT, path)):
+        # The policy is held by its digest alone, so two changes a value say what ten would.
+        for other in islice(others(_at(DOCUMENT, path)), 2 if path[0] == "policy" else None):
             changed = copy.deepcopy(DOCUMENT)
             _at(changed, path[:-1])[path[-1]] = other
             steps = verify_bundle(canonical(changed), [VKEY])
