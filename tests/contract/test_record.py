@@ -92,11 +92,10 @@ def test_evidence_digest() -> None:
 
 
 @pytest.mark.parametrize("path", list(leaves(SOUND)), ids=shown)
-@pytest.mark.parametrize("value", [0.5, 7, "", [None], {}], ids=repr)
-def test_no_field_takes_another_type(path: Path, value: Any) -> None:
-    if at(SOUND, path) == value:
-        return
-    assert refused(changed(SOUND, path, value)).field.startswith(shown(path))
+def test_no_field_takes_another_type(path: Path) -> None:
+    values: list[Any] = [0.5, 7, "", [None], {}]
+    for value in values:
+        assert refused(changed(SOUND, path, value)).field.startswith(shown(path))
 
 
 @pytest.mark.parametrize("path", [p for p in leaves(SOUND) if at(SOUND, p) is not None], ids=shown)

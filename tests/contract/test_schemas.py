@@ -17,9 +17,10 @@ from glassbox.contract.schemas import main, schemas
 from tests.contract.builders import ENTRIES, POLICIES, RECEIPT, RESULTS, TASK
 from tests.contract.test_policy import WRONG
 from tests.contract.test_request import BAD, SOUND
+from tests.vectors.generate import load
 from tests.vectors.record import edited
-from tests.vectors.test_vectors import RECORD
 
+RECORD = load("record.json")
 ROOT = Path(__file__).parents[2]
 SCHEMAS = schemas()
 VALIDATORS = {name.removesuffix(".json"): Draft202012Validator(schema) for name, schema in SCHEMAS.items()}

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.vectors.canonical import canonical_vectors
 from tests.vectors.composite import POLICIES, composite_vectors
@@ -50,6 +51,11 @@ def written(vectors: JSON) -> str:
         else:
             sections.append(f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, content)) + "\n]")
     return "{\n" + ",\n".join(sections) + "\n}\n"
+
+
+def load(name: str) -> Any:
+    """The vectors of a file, such as `record.json`."""
+    return json.loads((FOLDER / name).read_text())
 
 
 def main(arguments: list[str]) -> int:

@@ -1,6 +1,5 @@
 """The golden vectors hold for the code, and the files are what their script writes."""
 
-import json
 import struct
 from typing import Any
 
@@ -17,13 +16,8 @@ from glassbox.contract.record import (
     record_bytes,
     record_digest,
 )
-from tests.vectors.generate import FOLDER, files, main
+from tests.vectors.generate import FOLDER, files, load, main
 from tests.vectors.record import edited
-
-
-def load(name: str) -> Any:
-    return json.loads((FOLDER / name).read_text())
-
 
 CANONICAL, COMPOSITE, RECORD, POLICY = map(load, ("canonical.json", "composite.json", "record.json", "policy.json"))
 
