@@ -56,17 +56,21 @@ async def bury(
     source: Source | None = None,
     with_content: bool = True,
 ) -> None:
-    """Put a record on the dead-letter topic and wait for the acknowledgement.
+    """Put a record, its own key and value bytes, on the dead-letter topic and wait for the acknowledgement.
 
     `source`: where the request stands, when the record at hand only points at it. `with_content=False` leaves the
     value out (an erased evaluation's).
     """
     where = source or Source(topic=record.topic, partition=record.partition, offset=record.offset)
     attempt = record.headers.get("attempt", b"0").decode("ascii", "replace")
+    value = record.value if with_content else None
+    key = record.key
+    if key is None and value is None:  # clients refuse such a message
+        key = f"{where.topic}/{where.partition}/{where.offset}".encode()
     await outbox.send(
         DEAD_LETTERS,
-        evaluation_id,
-        record.value if with_content else None,
+        key,
+        value,
         headers=headers(reason, where, record.timestamp, evaluation_id, tenant, attempt),
         partition=record.partition,
     )

@@ -109,19 +109,20 @@ class FaustOutbox:
     async def send(
         self,
         topic: Topic,
-        key: str | None,
+        key: str | bytes | None,
         value: bytes | None,
         *,
         headers: Mapping[str, str] | None = None,
         partition: int | None = None,
     ) -> int:
         """See `ports.Outbox`."""
+        raw_key = key.encode() if isinstance(key, str) else key
         if partition is None:
-            partition = partition_of(key or "", self._partitions)
+            partition = partition_of(raw_key or b"", self._partitions)
         try:
             # the first await hands over to the producer, the second waits for the broker
             sent = await self._topics[topic.name].send(
-                key=None if key is None else key.encode(),
+                key=raw_key,
                 value=value,
                 partition=partition,
                 headers=[(name, text.encode()) for name, text in (headers or {}).items()] or None,
@@ -236,11 +237,11 @@ class FaustClosedIds:
     async def _recovered(self) -> None:
         self._index = {}
         for evaluation_id, value in self._table.items():
-            partition = partition_of(evaluation_id, self._partitions)
+            partition = partition_of(evaluation_id.encode(), self._partitions)
             self._index.setdefault(partition, {})[evaluation_id] = Marker(*value)
 
     def get(self, evaluation_id: str) -> Marker | None:
-        return self._index.get(partition_of(evaluation_id, self._partitions), {}).get(evaluation_id)
+        return self._index.get(partition_of(evaluation_id.encode(), self._partitions), {}).get(evaluation_id)
 
     async def mark(self, evaluation_id: str, partition: int, marker: Marker) -> None:
         value = [marker.request_digest, marker.appended_at, marker.offset]

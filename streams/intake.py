@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from glassbox.contract.canonical import CanonicalError
 from glassbox.contract.events import Announced, JudgeTask, Receipt, Source
@@ -37,6 +38,7 @@ class Intake:
     default_policy: str
     needs: Mapping[str, frozenset[str]]
     id_key: bytes
+    _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     async def handle(self, record: Record, token: Token) -> None:
         """Finish one request. Returning means that it may be acknowledged; raising means that it must not."""
@@ -52,6 +54,17 @@ class Intake:
         if len(content) + _OVERHEAD > MESSAGE_MAX:
             await self._refuse(record, Reason("too_large", "body", f"{len(content)} bytes in canonical form"), request)
             return
+        async with self._turn(evaluation_id):
+            await self._go_on(record, token, request, evaluation_id, content)
+
+    def _turn(self, evaluation_id: str) -> asyncio.Lock:
+        """Requests under one id take turns in the order of the log, so that the first of them is the one that
+        stands. Between processes the partition keeps that order for producers that use the id as key."""
+        return self._turns.setdefault(evaluation_id, asyncio.Lock())
+
+    async def _go_on(
+        self, record: Record, token: Token, request: EvaluationRequest, evaluation_id: str, content: bytes
+    ) -> None:
         # the put decides: the object that stands after it is ours, or what was there
         stands = await patiently(lambda: self.vault.put_request(evaluation_id, content, record.timestamp))
         if isinstance(stands, Tombstone):

@@ -37,7 +37,7 @@ class Outbox(Protocol):
     async def send(
         self,
         topic: Topic,
-        key: str | None,
+        key: str | bytes | None,
         value: bytes | None,
         *,
         headers: Mapping[str, str] | None = None,
@@ -45,6 +45,7 @@ class Outbox(Protocol):
     ) -> int:
         """Send and wait until the broker has acknowledged; returns the message's timestamp in milliseconds.
 
-        Without `partition` the key decides. Raises `TooLarge` or `SendFailed`.
+        `key`: an evaluation id, or a foreign message's own bytes; without `partition` it decides where the message
+        goes. Raises `TooLarge` or `SendFailed`.
         """
         ...

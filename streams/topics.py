@@ -51,10 +51,10 @@ TOPICS: tuple[Topic, ...] = (REQUESTS, *JUDGE.values(), RESULTS, SCORECARDS, REC
 """Every topic of the pipeline. All have the same number of partitions."""
 
 
-def partition_of(key: str, partitions: int) -> int:
+def partition_of(key: bytes, partitions: int) -> int:
     """Where a key's events go: murmur2 as Kafka's own clients compute it, modulo the configured count.
 
     The count is configured, never asked of the broker: an id must keep its partition for ever, so growth means new
     topics (DESIGN §4.1 rule 2).
     """
-    return int((murmur2(key.encode()) & 0x7FFFFFFF) % partitions)
+    return int((murmur2(key) & 0x7FFFFFFF) % partitions)

@@ -105,13 +105,13 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def stop_all(children: Iterable[Child], grace_s: float, stop: Stop) -> None:
+def stop_all(children: Iterable[Child], grace_s: float, stop: Stop | None = None) -> None:
     """SIGTERM, then SIGKILL for what still runs after `grace_s` seconds or at the second signal to ourselves."""
     mine = [child for child in children if child.running]
     for child in mine:
         child.send(signal.SIGTERM)
     end = time.monotonic() + grace_s
-    while any(child.running for child in mine) and time.monotonic() < end and not stop.urgent:
+    while any(child.running for child in mine) and time.monotonic() < end and not (stop is not None and stop.urgent):
         time.sleep(0.02)
     for child in mine:
         child.send(signal.SIGKILL)  # also what an ended child has left in its group

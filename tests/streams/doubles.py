@@ -15,7 +15,7 @@ from streams.topics import Topic
 @dataclass(frozen=True)
 class Sent:
     topic: str
-    key: str | None
+    key: str | bytes | None
     value: bytes | None
     headers: Mapping[str, str]
     partition: int | None
@@ -37,7 +37,7 @@ class MemoryOutbox:
     async def send(
         self,
         topic: Topic,
-        key: str | None,
+        key: str | bytes | None,
         value: bytes | None,
         *,
         headers: Mapping[str, str] | None = None,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +126,15 @@ async def test_another_content_under_a_used_id_is_a_dead_letter(bench: Bench) ->
     await bench.give(raw(answer="Charles wrote it."))
     assert bench.reasons() == [("id_reused", "evaluation_id")]
     assert len(bench.announced()) == 1
+
+
+async def test_of_two_contents_at_once_the_first_in_the_log_stands(bench: Bench) -> None:
+    contents = [raw(), raw(answer="Charles wrote it."), raw()]
+    records = [bench.feed.next(content) for content in contents]
+    await asyncio.gather(*(bench.intake.handle(record, token) for record, token in records))
+    (letter,) = bench.outbox.on(DEAD_LETTERS)
+    assert (letter.headers["reason"], letter.headers["source_offset"]) == ("id_reused", "1")
+    assert len(bench.announced()) == 2
 
 
 async def test_without_an_id_the_content_decides(bench: Bench) -> None:

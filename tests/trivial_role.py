@@ -1,6 +1,6 @@
-"""`python -m tests.bench.trivial_role ROLE`: a role as in production, but a worker's judge answers at once.
+"""`python -m tests.trivial_role ROLE`: a role as in production, but a worker's judge answers at once.
 
-What is left is the transport's own cost.
+What is left is the transport's own cost. A query may ask for trouble: `raise:KIND`, `hang:KIND`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ class Constant:
         self.kind = kind
 
     async def judge(self, case: Case) -> Judgement:
-        return Judgement(tuple(Scored.of(part, 0.9, method=METHOD) for part in case.settings), {})
+        query = case.input.query or ""
+        if f"raise:{self.kind}" in query:
+            raise RuntimeError("asked for")
+        if f"hang:{self.kind}" in query:
+            await asyncio.Event().wait()
+        return Judgement(tuple(Scored.of(part, 0.96, method=METHOD) for part in case.settings), {})
 
     async def close(self) -> None:
         pass

@@ -1,0 +1,186 @@
+"""A whole pipeline of real processes on a real broker, for the tests: every role as `glassbox worker` runs it.
+
+`judges="trivial"` replaces each worker's judge by one that answers at once, so that what is tested is the transport.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+from glassbox.cli.children import Child, free_ports, stop_all
+from glassbox.cli.policy import register
+from glassbox.cli.publish import Publisher
+from glassbox.contract.policy import load_policies
+from streams.broker import embedded_broker_command
+from streams.clients import Broker, create_topics, reader, wait_for_broker
+from streams.roles import ROLES
+from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS
+
+ROOT = Path(__file__).parent.parent
+MODULES = {"trivial": ["-m", "tests.trivial_role"], "real": ["-m", "glassbox.cli", "worker"]}
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """Status and body of a role's health address; (0, "") where nothing answers."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=2)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    except OSError:
+        return 0, ""
+    finally:
+        connection.close()
+
+
+def until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    """Poll a condition; fails with `what` after `timeout_s` seconds."""
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, f"timed out after {timeout_s:g} s: {what}"
+        time.sleep(0.02)
+
+
+@dataclass
+class Settled:
+    """What came of the requests: receipts by evaluation id, dead letters by source position, their values counted."""
+
+    receipts: Counter[str] = field(default_factory=Counter)
+    digests: dict[str, set[str]] = field(default_factory=dict)
+    results: Counter[str] = field(default_factory=Counter)
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    values: Counter[bytes | None] = field(default_factory=Counter)
+    dead: dict[tuple[str, str, str], dict[str, str]] = field(default_factory=dict)
+    arrived: dict[str, float] = field(default_factory=dict)
+
+    def take(self, message: Any) -> None:
+        if message.topic() == DEAD_LETTERS.name:
+            headers = {name: value.decode() for name, value in message.headers() or ()}
+            where = headers["source_topic"], headers["source_partition"], headers["source_offset"]
+            self.dead[where] = headers
+            self.values[message.value()] += 1
+            return
+        receipt = json.loads(message.value())
+        if receipt["record"]["kind"] == "scorecard":
+            name = receipt["evaluation_id"]
+            self.receipts[name] += 1
+            self.results[receipt["result"]] += 1
+            self.records.setdefault(name, receipt["record"])
+            self.digests.setdefault(name, set()).add(receipt["record_digest"])
+            self.arrived.setdefault(name, time.monotonic())
+
+
+class Pipeline:
+    """Broker, topics, policies and role processes in one folder. `names`: role, or role-2 for a second worker."""
+
+    def __init__(self, folder: Path, judges: str = "trivial", environment: dict[str, str] | None = None) -> None:
+        self.folder, self._module = folder, MODULES[judges]
+        (port,) = free_ports(1)
+        self.broker = Broker(f"127.0.0.1:{port}", embedded=True)
+        self._base = {
+            **os.environ,
+            "GLASSBOX_BROKER": self.broker.address,
+            "GLASSBOX_DATA_DIR": str(folder / "data"),
+            "GLASSBOX_POLICY": "offline",
+            "PYTHONPATH": str(ROOT),
+            **(environment or {}),
+        }
+        self._server = Child("broker", embedded_broker_command(port), dict(os.environ), folder)
+        self.roles: dict[str, Child] = {}
+        self.ports: dict[str, int] = {}
+
+    def start(self, names: Iterable[str] = ROLES) -> None:
+        """Start the broker once, then these roles, and wait until each is ready."""
+        names = list(names)
+        if self._server.process is None:
+            self._server.start()
+            wait_for_broker(self.broker, 20)
+            create_topics(self.broker)
+            config = self._base.get("GLASSBOX_CONFIG")
+            register(self.broker, load_policies(Path(config).read_text() if config else "").values())
+        for name in names:
+            self.start_role(name)
+        for name in names:
+            self.wait_ready(name)
+
+    def start_role(self, name: str) -> None:
+        if name not in self.roles:
+            (self.ports[name],) = free_ports(1)
+            environment = {**self._base, "GLASSBOX_METRICS_PORT": str(self.ports[name])}
+            command = [sys.executable, *self._module, name.split("-")[0]]
+            self.roles[name] = Child(name, command, environment, self.folder)
+        self.roles[name].start()
+
+    def wait_ready(self, name: str) -> None:
+        child = self.roles[name]
+
+        def ready() -> bool:
+            assert child.running, f"{name} ended with {child.exit_code}: {child.log.read_text()[-2000:]}"
+            return get(self.ports[name], "/ready")[0] == 200
+
+        until(ready, 60, f"{name} ready: {get(self.ports[name], '/ready')}")
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        process = self.roles[name].process
+        assert process is not None
+        process.send_signal(number)
+        process.wait(20)
+
+    def metric(self, name: str, metric: str) -> float:
+        """The sum of a metric's samples on a role, over all labels."""
+        lines = get(self.ports[name], "/metrics")[1].splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == metric)
+
+    def publish(self, requests: Iterable[dict[str, Any] | bytes | None]) -> list[float]:
+        """Send requests and wait for the acknowledgements; returns the monotonic time at which each was sent."""
+        sent = []
+        with Publisher(self.broker) as publisher:
+            for request in requests:
+                key = request.get("evaluation_id") if isinstance(request, dict) else None
+                value = json.dumps(request).encode() if isinstance(request, dict) else request
+                publisher.send(REQUESTS, key.encode() if key else None, value)  # type: ignore[arg-type]
+                sent.append(time.monotonic())
+        return sent
+
+    @contextmanager
+    def watching(self) -> Iterator[Callable[[Callable[[Settled], bool], float], Settled]]:
+        """Follow receipts and dead letters; the function given reads on until a condition holds."""
+        consumer, settled = reader(self.broker, [RECEIPTS, DEAD_LETTERS]), Settled()
+
+        def read(enough: Callable[[Settled], bool], timeout_s: float) -> Settled:
+            end = time.monotonic() + timeout_s
+            while not enough(settled) and time.monotonic() < end:
+                for message in consumer.consume(500, 0.1):
+                    settled.take(message)
+            return settled
+
+        try:
+            yield read
+        finally:
+            consumer.close()
+
+    def close(self) -> None:
+        stop_all(self.roles.values(), 10)
+        stop_all([self._server], 2)
+
+
+def request(name: str, **changes: Any) -> dict[str, Any]:
+    """A small valid request."""
+    return {
+        "evaluation_id": name,
+        "query": "Who wrote the first program?",
+        "answer": "Ada Lovelace wrote the first program in 1843.",
+        "retrieved_passages": ["Ada Lovelace wrote the first program in 1843.", "Charles Babbage built engines."],
+        **changes,
+    }
