@@ -108,7 +108,7 @@ def terms(text: str) -> list[Token]:
                 start += elided.end()
                 plain = normalise(text[start : token.end])
             plain = plain.removesuffix("'s")
-        single = len(plain) == 1 and plain.isalpha()
+        single = len(plain) == 1 and text[start].isupper()
         if made and (gap := text[made[-1].end : token.start]) != " ":
             if single and initials and gap in _BETWEEN_INITIALS:
                 made[-1] = Token(made[-1].text + plain, made[-1].start, token.end)
