@@ -76,9 +76,10 @@ def row(card: Card, policy: Mapping[str, Any] | None, evidence: Mapping[str, Map
     )
 
 
-def short(figure: str | None) -> str:
-    """A recorded figure with two places; "–" where there is none."""
-    return "–" if figure is None else f"{float(figure):.2f}"
+def short(figure: str | None, places: int = 2) -> str:
+    """A recorded figure with fewer places, cut and not rounded, so that none looks as if it reached a threshold that
+    it missed; "–" where there is none."""
+    return "–" if figure is None else figure[: 2 + places]
 
 
 def short_id(evaluation_id: str) -> str:
@@ -106,7 +107,7 @@ def print_table(rows: Iterable[Row], notes: Mapping[str, str] | None = None, not
     for each in rows:
         table.add_row(
             Text(short_id(each.evaluation_id)),
-            short(each.trust),
+            short(each.trust, 3),
             *(short(each.judges.get(judge)) for judge in JUDGES),
             Text(each.outcome, style=_COLOURS.get(each.outcome, "")),
             *([Text(notes.get(each.evaluation_id, ""))] if notes is not None else []),

@@ -136,7 +136,7 @@ def claims(dossier: Dossier) -> list[str]:
     for claim in evidence_of("faithfulness", dossier.evidence).get("claims") or []:
         mark = "?" if claim.get("undecided") else "+" if claim.get("verdict") else "-"
         support = claim.get("support") or {}
-        where = f" (passage {support['passage'] + 1})" if isinstance(support.get("passage"), int) else ""
+        where = f" (rank {support['passage'] + 1})" if isinstance(support.get("passage"), int) else ""
         lines.append(f"{mark} {claim.get('text')}{where}")
         if claim.get("reason"):
             lines.append(f"    {claim['reason']}")
@@ -150,12 +150,12 @@ def passages(dossier: Dossier) -> list[str]:
     found = evidence_of("llm_relevance", dossier.evidence).get("passages") or []
     lines = []
     for passage in sorted(found, key=lambda passage: passage.get("place", 0)):
-        name = f"{passage.get('place', 0) + 1}{' ' + passage['id'] if passage.get('id') else ''}"
+        name = f"rank {passage.get('place', 0) + 1}{' ' + passage['id'] if passage.get('id') else ''}"
         if "verdict" in passage:
             mark = "+" if passage["verdict"] == "yes" else "-"
             lines.append(f"{mark} {name}: {passage.get('reason', '')}")
         elif "duplicate_of" in passage:
-            lines.append(f"= {name}: the same as {passage['duplicate_of'] + 1}")
+            lines.append(f"= {name}: the same as rank {passage['duplicate_of'] + 1}")
         else:
             lines.append(f"  {name}: blank")
     return lines

@@ -64,7 +64,7 @@ def _line(event: Receipt | DeadLetter, policies: dict[str, dict[str, Any]]) -> s
     judges = {column: short(shown.judges.get(judge)) for judge, column in JUDGES.items()}
     return _LINE.format(
         evaluation=short_id(shown.evaluation_id),
-        trust=short(shown.trust),
+        trust=short(shown.trust, 3),
         outcome=shown.outcome,
         weakest=shown.weakest,
         **judges,

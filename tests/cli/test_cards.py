@@ -91,6 +91,6 @@ def test_why_of_a_failed_part_has_its_detail() -> None:
 
 def test_short_forms() -> None:
     assert short(None) == "–"
-    assert short("0.999999") == "1.00"
+    assert (short("0.799999"), short("1.000000"), short("0.799999", 3)) == ("0.79", "1.00", "0.799")
     assert short_id("transit-fare-01") == "transit-fare-01"
     assert short_id("ab" * 32) == "abababababababab…"

@@ -63,7 +63,6 @@ def test_heavy_libraries_are_not_imported_for_the_command_itself(tmp_path: Path)
         (("config", "show"), {"GLASSBOX_CONFIG": "gone.toml"}, "gone.toml cannot be read"),
         (("submit", "a.jsonl"), {}, "no broker is known: run `glassbox up`"),
         (("watch",), {"GLASSBOX_BROKER": "127.0.0.1:1"}, "no broker answers at 127.0.0.1:1"),
-        (("topics", "describe"), {"GLASSBOX_BROKER": "127.0.0.1:1"}, "no broker answers at 127.0.0.1:1"),
         (("judge", "gone.jsonl"), {}, "gone.jsonl: No such file or directory"),
         (("show", "e-1"), {}, "ledger"),
         (("proof", "e-1", "-o", "x"), {}, "ledger"),
