@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,12 +62,32 @@ def support(claim: str, passages: Sequence[Aligned]) -> dict[str, Any] | None:
 
 
 def _window(needle: Sequence[str], source: Aligned, size: int) -> tuple[tuple[int, int] | None, float]:
-    """Character span of the best window, trimmed to its first and last shared word, and the share of the needle."""
+    """Character span of the shortest run of words that holds what the best window of `size` words shares with the
+    needle, and the share of the needle that this is."""
     if not needle:
         return None, 0.0
     window = best_window(needle, source.stems, size)
-    wanted = frozenset(needle)
-    inside = [n for n in range(window.start, min(window.start + size, len(source.stems))) if source.stems[n] in wanted]
-    if not inside:
+    if not window.matches:
         return None, 0.0
-    return (source.tokens[inside[0]].start, source.tokens[inside[-1]].end), window.matches / len(needle)
+    first, last = _shortest(needle, source.stems, window.start, min(window.start + size, len(source.stems)))
+    return (source.tokens[first].start, source.tokens[last].end), window.matches / len(needle)
+
+
+def _shortest(needle: Sequence[str], stems: Sequence[str], start: int, end: int) -> tuple[int, int]:
+    """First and last position of the shortest run in [start, end) with all that the range shares with the needle."""
+    missing = Counter(needle) & Counter(stems[start:end])
+    left = missing.total()
+    best = (start, end - 1)
+    first = start
+    for last in range(start, end):
+        if stems[last] in missing:
+            left -= missing[stems[last]] > 0
+            missing[stems[last]] -= 1
+        while left == 0:
+            if last - first < best[1] - best[0]:
+                best = (first, last)
+            if stems[first] in missing:
+                missing[stems[first]] += 1
+                left += missing[stems[first]] > 0
+            first += 1
+    return best

@@ -1,8 +1,13 @@
-"""The one way to a model: an OpenAI-compatible endpoint, with limits on time and on calls in flight."""
+"""The one way to a model: an OpenAI-compatible endpoint, with limits on time and on calls in flight.
+
+aiohttp, because on fast local endpoints the client is what costs: 0.9 ms CPU a call here against 3.0 ms with the openai
+package, whose connection pool is also quadratic in the calls in flight.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections import Counter
@@ -10,15 +15,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import aiohttp
 
-from judges.llm.endpoint import Endpoint
+from judges.llm.endpoint import Endpoint, environment_proxy
 from judges.llm.errors import EndpointError, status_error
 from judges.llm.session import Session
-from judges.llm.transport import ShardedTransport
 from judges.port import ResponseCache
 
 MARGIN_S = 0.1
+
+KEEP_ALIVE_S = 4.0
+"""Idle connections are dropped before the server does it (uvicorn: after 5 s), or a call would meet a closed one."""
 
 
 @dataclass
@@ -37,20 +44,10 @@ class EndpointClient:
     """Shared by all judges of a process; each evaluation asks through a `session` of its own."""
 
     def __init__(self, endpoint: Endpoint, *, jitter: Callable[[], float] = random.random) -> None:
-        from openai import AsyncOpenAI
-
         self.endpoint, self.jitter, self.stats = endpoint, jitter, ClientStats()
         self._slots = asyncio.Semaphore(endpoint.concurrency)
-        self._openai = AsyncOpenAI(
-            base_url=endpoint.base_url,
-            api_key=endpoint.api_key or "none",
-            max_retries=0,
-            timeout=None,  # `post` owns the limits
-            http_client=httpx.AsyncClient(
-                transport=ShardedTransport(endpoint.concurrency, endpoint.base_url),
-                timeout=None,  # noqa: S113
-            ),
-        )
+        self._proxy = environment_proxy(endpoint.base_url)
+        self._http: aiohttp.ClientSession | None = None
 
     def session(self, deadline: float, cache: ResponseCache | None = None) -> Session:
         """What one evaluation asks of the endpoint. `deadline`: `time.monotonic()` seconds; the session gives up
@@ -60,29 +57,49 @@ class EndpointClient:
     async def post(self, path: str, body: Mapping[str, Any], deadline: float) -> bytes:
         """One call, once: the response's body. A call waits for its slot until `deadline`, then may take
         `call_limit_s` of what is left. Raises `EndpointError` for everything that is not a 2xx response."""
-        from openai import APIConnectionError, APIStatusError
-
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise EndpointError("timeout", "the deadline has passed", final=True)
+        data = json.dumps(body, ensure_ascii=False).encode()
         try:
             async with asyncio.timeout(remaining), self._slots:
                 async with asyncio.timeout(self.endpoint.call_limit_s):
-                    self.stats.calls += 1
-                    self.stats.in_flight += 1
-                    self.stats.peak = max(self.stats.peak, self.stats.in_flight)
-                    try:
-                        response = await self._openai.post(path, cast_to=httpx.Response, body=body)
-                    finally:
-                        self.stats.in_flight -= 1
-            return response.content
+                    return await self._exchange(path, data)
         except TimeoutError:
             raise EndpointError("timeout", "no answer from the endpoint in time") from None
-        except APIStatusError as error:
-            raise status_error(error.status_code, error.response.headers) from None
-        except APIConnectionError as error:
-            reason = type(error.__cause__ or error).__name__
-            raise EndpointError("unavailable", f"the endpoint cannot be reached ({reason})") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise EndpointError("unavailable", f"the endpoint cannot be reached ({type(error).__name__})") from None
+
+    async def _exchange(self, path: str, data: bytes) -> bytes:
+        stats = self.stats
+        stats.calls += 1
+        stats.in_flight += 1
+        stats.peak = max(stats.peak, stats.in_flight)
+        try:
+            # A redirect would carry the key and the texts to an address that nobody configured.
+            async with self._connected().post(
+                self.endpoint.base_url.rstrip("/") + path, data=data, proxy=self._proxy, allow_redirects=False
+            ) as response:
+                if response.status >= 300:
+                    raise status_error(response.status, response.headers)
+                return await response.read()
+        finally:
+            stats.in_flight -= 1
+
+    def _connected(self) -> aiohttp.ClientSession:
+        """Made at the first call, because aiohttp binds it to the running loop."""
+        if self._http is None:
+            headers = {"Content-Type": "application/json"}
+            if self.endpoint.api_key:
+                headers["Authorization"] = f"Bearer {self.endpoint.api_key}"
+            self._http = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),  # the slots are the limit
+                timeout=aiohttp.ClientTimeout(total=None),  # `post` owns the limits
+                headers=headers,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._http
 
     async def close(self) -> None:
-        await self._openai.close()
+        if self._http is not None:
+            await self._http.close()

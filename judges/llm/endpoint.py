@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from judges.lexical import CHAT_MODEL
 
@@ -46,3 +48,20 @@ class Endpoint:
     def family(self) -> str:
         """The method family of what this endpoint judges: `lexical` for the offline model, else `llm`."""
         return "lexical" if self.model == CHAT_MODEL else "llm"
+
+
+def environment_proxy(base_url: str) -> str | None:
+    """The proxy that the environment names for `base_url`, if any; never one for this machine itself."""
+    url = urlsplit(base_url)
+    host = url.hostname or ""
+    if host == "localhost" or _loopback(host) or proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    return proxies.get(url.scheme) or proxies.get("all")
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

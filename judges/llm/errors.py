@@ -21,10 +21,12 @@ class EndpointError(JudgeError):
 
 
 def status_error(status: int, headers: Mapping[str, str]) -> EndpointError:
-    """The typed error of an HTTP status from 400 up. Never reads the body, which may repeat the prompt."""
+    """The typed error of an HTTP status from 300 up. Never reads the body, which may repeat the prompt."""
     match status:
         case 429:
             return EndpointError("rate_limited", "HTTP 429: lower the concurrency", retry_after_s=retry_after(headers))
+        case _ if status < 400:
+            return EndpointError("unavailable", f"HTTP {status}: the endpoint's base URL has moved", final=True)
         case 401 | 403:
             return EndpointError("unavailable", f"HTTP {status}: check the endpoint's API key", final=True)
         case 404:

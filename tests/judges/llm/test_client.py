@@ -8,8 +8,7 @@ import pytest
 
 from glassbox.contract.canonical import sha256_hex
 from judges.llm import Endpoint, EndpointError, Output
-from judges.llm.endpoint import EMBEDDING_BATCH
-from judges.llm.transport import ShardedTransport, environment_proxy
+from judges.llm.endpoint import EMBEDDING_BATCH, environment_proxy
 from tests.judges.llm.conftest import says
 
 
@@ -288,22 +287,3 @@ def test_the_environment_names_the_proxy_but_never_for_this_machine(monkeypatch)
     assert environment_proxy("https://api.example/v1") == "http://proxy:3128"
     for base_url in ("https://inside.example/v1", "https://localhost/v1", "https://127.0.0.1/v1", "http://api.example"):
         assert environment_proxy(base_url) is None
-
-
-async def test_every_pool_is_used_before_any_is_used_twice():
-    transport = ShardedTransport(10, "http://h/v1")
-    seen = []
-
-    class Pool:
-        def __init__(self, n):
-            self.n = n
-
-        async def handle_async_request(self, request):
-            seen.append(self.n)
-            await asyncio.sleep(0)
-
-    transport._pools = [Pool(n) for n in range(len(transport._pools))]
-    await asyncio.gather(*(transport.handle_async_request(None) for _ in range(6)))
-    assert seen == [0, 1, 2, 0, 1, 2]
-    await transport.handle_async_request(None)
-    assert seen[-1] == 0

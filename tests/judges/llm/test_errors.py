@@ -8,6 +8,7 @@ from judges.llm.schema import Output
 @pytest.mark.parametrize(
     ("status", "cause", "final"),
     [
+        (301, "unavailable", True),
         (400, "refused", True),
         (401, "unavailable", True),
         (403, "unavailable", True),
