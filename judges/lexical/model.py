@@ -107,7 +107,7 @@ def _compare(statement: Reading, source: Reading) -> tuple[Verdict, float, str]:
     denied_there = frozenset(compress(source.units[window], source.denied[window]))
 
     novel = [statement.units[i] not in there for i in content]
-    coverage = 1 - sum(novel) / len(content) if content else 1.0
+    coverage = novel.count(False) / len(content) if content else 1.0
     figures = f"{coverage:.2f} of the content words"
     for index in content:
         word = statement.units[index]
