@@ -336,6 +336,7 @@ async def test_two_servers_cannot_share_a_port(server):
 
 async def test_the_official_client_understands_it(server):
     import openai  # here, because it takes seconds
+
     async with openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0) as client:
         form = {"type": "json_schema", "json_schema": {"name": "StatementGeneratorOutput", "schema": {}}}
         made = await client.chat.completions.create(
