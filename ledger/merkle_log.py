@@ -5,7 +5,6 @@ every record that stands, whatever crashes. A process that writes holds a lock; 
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,7 +12,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
-from glassbox.contract.record import SCHEMA_VERSION, RecordError, check_policy, check_record, record_bytes
+from glassbox.contract.record import (
+    SCHEMA_VERSION,
+    RecordError,
+    check_policy,
+    check_scorecard,
+    check_shape,
+    record_bytes,
+)
 from ledger import checkpoint, merkle
 from ledger.audit import Audit, audit
 from ledger.checkpoint import Checkpoint, CheckpointError, Signer, VerifierKey
@@ -29,7 +35,6 @@ from ledger.port import (
 )
 
 T = TypeVar("T")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _Result = Literal["created", "exists", "conflict"]
 
 
@@ -147,15 +152,15 @@ class MerkleLog:
         return None if found is None else found[1]
 
     def _check(self, record: dict[str, Any]) -> None:
-        kind, cited = record.get("kind"), record.get("policy_digest")
-        if kind == "policy":
+        if record.get("kind") == "policy":
             raise RecordError("kind", "scorecard, run or review: a policy goes on the ledger with its content")
-        policy = None
-        if kind == "scorecard" and isinstance(cited, str) and _DIGEST.fullmatch(cited):
-            policy = self._policy(cited)
+        check_shape(record)
+        if record["kind"] == "scorecard":
+            cited = record["policy_digest"]
+            policy = self._policy(cited)  # was checked when it was registered
             if policy is None:
                 raise UnknownPolicy(cited)
-        check_record(record, policy)
+            check_scorecard(record, policy, cited)
 
     def _policy(self, digest: str) -> dict[str, Any] | None:
         if digest not in self._policies:
@@ -182,7 +187,7 @@ class MerkleLog:
             "created_at": created_at,
         }
         try:
-            check_record(record, None)
+            check_shape(record)
         except RecordError as error:
             raise LedgerRefused(error.field, error.rule) from None
         result: _Result = "exists"

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 32
@@ -103,7 +104,7 @@ def _utf16(key: Any, path: str) -> bytes:
 def _string(text: str, path: str) -> str:
     if _SURROGATE.search(text):
         raise CanonicalError("lone surrogate", path)
-    return json.dumps(text, ensure_ascii=False)
+    return encode_basestring(text)
 
 
 def _number(value: float, path: str) -> str:

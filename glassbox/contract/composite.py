@@ -7,6 +7,7 @@ arithmetic on the recorded 6-place figures; each result is rounded half-even onc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -17,14 +18,23 @@ PLACES = 6
 
 OUTCOMES = ("pass", "review", "fail", "incomplete")
 
-_ONE = Fraction(1)
+_ONE = 10**PLACES
+"""1.000000, counted in the last place: figures are added and compared as integers."""
 
 
 def figure(value: Fraction | Decimal | int) -> str:
     """`value` as a decimal string with 6 places, rounded half to even."""
-    scaled = round(Fraction(value) * 10**PLACES)
-    sign, digits = ("-" if scaled < 0 else ""), str(abs(scaled)).rjust(PLACES + 1, "0")
+    return _written(round(Fraction(value) * _ONE))
+
+
+def _written(units: int) -> str:
+    sign, digits = ("-" if units < 0 else ""), str(abs(units)).rjust(PLACES + 1, "0")
     return f"{sign}{digits[:-PLACES]}.{digits[-PLACES:]}"
+
+
+def _units(text: str) -> int:
+    """A figure of 6 places in units of its last place."""
+    return int(text.replace(".", ""))
 
 
 def enabled_parts(policy: Mapping[str, Any]) -> dict[str, tuple[str, Fraction, Fraction]]:
@@ -37,10 +47,10 @@ def enabled_parts(policy: Mapping[str, Any]) -> dict[str, tuple[str, Fraction, F
     for judge, settings in policy["judges"].items():
         if not settings["enabled"]:
             continue
-        parts = {name: Fraction(p["weight"]) for name, p in settings["parts"].items() if p["enabled"]}
+        parts = {name: Fraction(_units(p["weight"]), _ONE) for name, p in settings["parts"].items() if p["enabled"]}
         total = sum(parts.values())
         for name, v in parts.items():
-            table[name] = (judge, v, Fraction(settings["weight"]) * v / total if total else Fraction(0))
+            table[name] = (judge, v, Fraction(_units(settings["weight"]), _ONE) * v / total if total else Fraction(0))
     return table
 
 
@@ -48,7 +58,7 @@ def meets_target(score: str | None, target: str | None) -> bool | None:
     """Whether a recorded score meets its target (score > target, or a perfect score); None without either."""
     if score is None or target is None:
         return None
-    return Fraction(score) > Fraction(target) or Fraction(score) == _ONE
+    return _units(score) > _units(target) or _units(score) == _ONE
 
 
 def compose(parts: Sequence[Mapping[str, Any]], policy: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,10 +78,10 @@ def compose(parts: Sequence[Mapping[str, Any]], policy: Mapping[str, Any]) -> di
 
     scored = [p for p, row in rows.items() if row["state"] == "scored"]
     failed = [p for p, row in rows.items() if row["state"] == "failed"]
-    weight = {p: w for p, (_, _, w) in table.items()}
-    score = {p: Fraction(rows[p]["score"]) for p in scored}
-    low = {p: Fraction(rows[p]["low"]) for p in scored} | dict.fromkeys(failed, Fraction(0))
-    high = {p: Fraction(rows[p]["high"]) for p in scored} | dict.fromkeys(failed, _ONE)
+    weight = _in_proportion({p: w for p, (_, _, w) in table.items()})
+    score = {p: _units(rows[p]["score"]) for p in scored}
+    low = {p: _units(rows[p]["low"]) for p in scored} | dict.fromkeys(failed, 0)
+    high = {p: _units(rows[p]["high"]) for p in scored} | dict.fromkeys(failed, _ONE)
 
     trust = _mean(score, weight)
     trust_low, trust_high = _mean(low, weight), _mean(high, weight)
@@ -80,25 +90,25 @@ def compose(parts: Sequence[Mapping[str, Any]], policy: Mapping[str, Any]) -> di
     targets = _targets(policy)
     met = {p: meets_target(rows[p]["score"], targets[p]) for p in table}
     missed = {p for p, ok in met.items() if ok is False}
-    threshold, floor = Fraction(policy["threshold"]), Fraction(policy["min_coverage"])
+    threshold, floor = _units(policy["threshold"]), _units(policy["min_coverage"])
     faithfulness = rows.get("faithfulness")
     abstains = faithfulness is not None and (faithfulness["state"], faithfulness["cause"]) == (
         "not_applicable",
         "abstained",
     )
-    covered = Fraction(coverage) >= floor
+    covered = _units(coverage) >= floor
     none_scored = trust is None
     if not covered:
         trust = None
 
     vetoed = sorted(missed & set(policy["vetoes"]))
-    beyond_reach = trust_high is not None and Fraction(trust_high) < threshold and covered and not abstains
+    beyond_reach = trust_high is not None and _units(trust_high) < threshold and covered and not abstains
     incomplete = [f"failed:{p}" for p in failed]
     if trust is None:
         incomplete.append("no_scored_part" if none_scored else "low_coverage")
     if abstains and policy["abstention"] == "incomplete":
         incomplete.append("abstained")
-    below = trust is not None and Fraction(trust) < threshold
+    below = trust is not None and _units(trust) < threshold
     doubtful = sorted(missed & set(policy["review_on"]))
 
     if vetoed or beyond_reach:
@@ -134,23 +144,35 @@ def _targets(policy: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _judges(
-    table: Mapping[str, tuple[str, Fraction, Fraction]], score: Mapping[str, Fraction], policy: Mapping[str, Any]
+    table: Mapping[str, tuple[str, Fraction, Fraction]], score: Mapping[str, int], policy: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     made = []
     for judge in sorted({j for j, _, _ in table.values()}):
-        v = {p: weight for p, (j, weight, _) in table.items() if j == judge}
+        v = _in_proportion({p: weight for p, (j, weight, _) in table.items() if j == judge})
         mine = {p: s for p, s in score.items() if p in v}
         made.append({"judge": judge, "score": _mean(mine, v), "coverage": _ratio(mine, v)})
     return made
 
 
-def _mean(values: Mapping[str, Fraction], weight: Mapping[str, Fraction]) -> str | None:
-    total = sum((weight[p] for p in values), Fraction(0))
+def _in_proportion(weights: Mapping[str, Fraction]) -> dict[str, int]:
+    """The same weights as integers: only their proportions count, and integers add exactly and fast."""
+    scale = math.lcm(*(w.denominator for w in weights.values()))
+    return {name: w.numerator * (scale // w.denominator) for name, w in weights.items()}
+
+
+def _mean(values: Mapping[str, int], weight: Mapping[str, int]) -> str | None:
+    total = sum(weight[p] for p in values)
     if not total:
         return None
-    return figure(sum((weight[p] * value for p, value in values.items()), Fraction(0)) / total)
+    return _written(_half_even(sum(weight[p] * value for p, value in values.items()), total))
 
 
-def _ratio(some: Iterable[str], weight: Mapping[str, Fraction]) -> str:
-    total = sum(weight.values(), Fraction(0))
-    return figure(sum((weight[p] for p in some), Fraction(0)) / total if total else Fraction(0))
+def _ratio(some: Iterable[str], weight: Mapping[str, int]) -> str:
+    total = sum(weight.values())
+    return _written(_half_even(sum(weight[p] for p in some) * _ONE, total) if total else 0)
+
+
+def _half_even(dividend: int, divisor: int) -> int:
+    """dividend / divisor, both not negative, rounded half to even."""
+    quotient, rest = divmod(dividend, divisor)
+    return quotient + (2 * rest > divisor or (2 * rest == divisor and quotient % 2 == 1))

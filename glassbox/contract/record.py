@@ -60,10 +60,20 @@ def evidence_digest(by_kind: Mapping[str, str]) -> str:
 def check_record(record: Any, policy: Mapping[str, Any] | None) -> None:
     """Raise `RecordError` unless `record` is a whole Record v1 whose arithmetic follows from its parts.
 
-    `policy` is the canonical policy that the record cites: needed for a scorecard, ignored for other kinds.
-    Checked are: every key present and none besides, types, ranges and formats, sort orders, the policy's digest,
-    and, recomputed from the parts: meets_target, judges, trust, bounds, coverage, outcome, reasons, missed targets.
+    `policy` is the canonical policy that the record cites: needed for a scorecard, ignored for other kinds. Nobody
+    need vouch for it: it is checked too.
     """
+    check_shape(record)
+    if record["kind"] != "scorecard":
+        return
+    if policy is None:
+        raise RecordError("policy_digest", "the digest of the policy at hand, and there is none")
+    check_policy(policy)
+    check_scorecard(record, policy, policy_digest(policy))
+
+
+def check_shape(record: Any) -> None:
+    """Raise `RecordError` unless every key is there and none besides, and types, ranges, formats and orders hold."""
     if not isinstance(record, dict):
         raise RecordError("record", "an object")
     kind = record.get("kind")
@@ -83,10 +93,15 @@ def check_record(record: Any, policy: Mapping[str, Any] | None) -> None:
     for name in ("reasons", "missed_targets"):
         if record[name] != sorted(set(record[name])):
             raise RecordError(name, "sorted, each once")
-    if policy is None:
-        raise RecordError("policy_digest", "the digest of the policy at hand, and there is none")
-    check_policy(policy)
-    if policy_digest(policy) != record["policy_digest"]:
+
+
+def check_scorecard(record: Mapping[str, Any], policy: Mapping[str, Any], digest: str) -> None:
+    """Raise `RecordError` unless a scorecard of the right shape cites the policy with this digest, and its
+    meets_target, judges, trust, bounds, coverage, outcome, reasons and missed targets follow from its parts.
+
+    `policy` has passed `check_policy` before: a ledger checks one policy once and many records against it.
+    """
+    if record["policy_digest"] != digest:
         raise RecordError("policy_digest", "the digest of the policy at hand")
     _arithmetic(record, policy)
 
