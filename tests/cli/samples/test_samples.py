@@ -63,11 +63,13 @@ TELLS_BY_STATE = {
 }
 """Defects that a part notices by not applying, with the cause that it must give."""
 UNSEEN = {
-    "opposite_word": "measured: 1.0 for both; one replaced word of eight leaves .88 of the content words covered, and"
-    " the lexical model compares words, never meaning",
+    "opposite_word": "measured: 1.0 for both; five of the claim's six content words are there, so the lexical model"
+    " is undecided and counts it as supported: only the low bound falls, to .5",
 }
 """Defects that the offline judges cannot see, each with the measured reason."""
 POLICY = load_policies("")["offline"]
+
+pytestmark = pytest.mark.timeout(180)  # the first import of both judging libraries, on a busy machine
 
 Verdicts = dict[str, Scored | NotApplicable | Failed]
 
