@@ -34,18 +34,19 @@ class Overlap(NamedTuple):
     in_each: tuple[int, ...]
 
 
-class Sources:
+class SourceWords:
     """The tokens of all sources as one array of numbers with a gap after each source."""
 
     def __init__(self, sources: Sequence[Sequence[str]]) -> None:
+        self.words = sources
         self.lengths = tuple(map(len, sources))
         self.numbers: dict[str, int] = {}
         self.starts: list[int] = []
         flat: list[int] = []
+        number = self.numbers.setdefault
         for source in sources:
             self.starts.append(len(flat))
-            for token in source:
-                flat.append(self.numbers.setdefault(token, len(self.numbers)))
+            flat += [number(word, len(self.numbers)) for word in source]
             flat.append(_GAP)
         self.flat = np.array(flat, dtype=np.int64)
         self.source = np.repeat(np.arange(len(sources)), [length + 1 for length in self.lengths])
@@ -55,7 +56,7 @@ class Sources:
         return np.array([self.numbers.get(token, _GAP) for token in tokens], dtype=np.int64)
 
 
-def overlaps(answer: Sequence[str], sources: Sources, orders: int) -> list[Overlap]:
+def overlaps(answer: Sequence[str], sources: SourceWords, orders: int) -> list[Overlap]:
     """N-gram overlaps for n = 1 … `orders`. O((answer + sources) log answer) for each order."""
     # mine[i] and theirs[i] number the n-gram that begins at i, by its rank among the answer's; a gap: no match.
     words = sources.numbered(answer)
@@ -96,7 +97,7 @@ def _ranked(codes: NDArray[np.int64], grams: NDArray[np.int64]) -> tuple[NDArray
     return ranks, at[equal]
 
 
-def align(answer: Iterable[Sequence[str]], sources: Sources) -> list[Window]:
+def align(answer: Iterable[Sequence[str]], sources: SourceWords) -> list[Window]:
     """For each sentence of n tokens the n-token window inside one source with the most clipped unigram matches.
 
     Ties go to a window equal to the sentence, then to the earliest. A source shorter than n is one window.

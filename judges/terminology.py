@@ -9,19 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from sacrebleu.metrics.bleu import BLEU
 
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Method, NotApplicable, Scored
 from judges.lexical.statements import abstains
-from judges.ngrams import Sources as SourceTokens
-from judges.ngrams import Window, align, overlaps
+from judges.ngrams import SourceWords, align, overlaps
 from judges.port import Case, Judgement
 from judges.rouge import Rouge, best, rouge, rouge_l
-from judges.sources import Sources, sources_of
-from judges.text import Span, Token, language, normalise, script, sentences, words
+from judges.sources import sources_of
+from judges.text import Span, language, normalise, script, sentences, word_spans
 
 PART = "terminology"
 TEXT_RULES = "judges.text/1"
@@ -60,18 +59,17 @@ class Figures:
         }
 
 
-def compare(answer: Sequence[str], references: Sequence[Sequence[str]]) -> Figures:
+def compare(answer: Sequence[str], references: SourceWords) -> Figures:
     """The answer against each reference as its library does it with several: BLEU clips an n-gram by the reference
     that has it most often and takes the length of the closest, ROUGE takes the reference with the best F1."""
-    found = overlaps(answer, SourceTokens(references), ORDERS)
+    found = overlaps(answer, references, ORDERS)
     correct, total = [overlap.in_any for overlap in found], [overlap.total for overlap in found]
-    lengths = [len(reference) for reference in references]
-    closest = min(lengths, key=lambda length: (abs(length - len(answer)), length))
+    closest = min(references.lengths, key=lambda length: (abs(length - len(answer)), length))
     bleu = [_bleu(correct[:order], total[:order], len(answer), closest) for order in range(1, ORDERS + 1)]
     rouge_1, rouge_2 = (
         best(
             rouge(matches, max(length - less, 0), overlap.total)
-            for matches, length in zip(overlap.in_each, lengths, strict=True)
+            for matches, length in zip(overlap.in_each, references.lengths, strict=True)
         )
         for less, overlap in enumerate(found[:2])
     )
@@ -81,7 +79,7 @@ def compare(answer: Sequence[str], references: Sequence[Sequence[str]]) -> Figur
         counts={"correct": correct, "total": total, "answer_words": len(answer), "reference_words": closest},
         rouge_1=rouge_1,
         rouge_2=rouge_2,
-        rouge_l=best(rouge_l(reference, answer) for reference in references),
+        rouge_l=best(rouge_l(reference, answer) for reference in references.words),
     )
 
 
@@ -120,24 +118,30 @@ def judge_wording(given: JudgeInput, reference: str) -> Judgement:
     method = _method(reference)
     sources = sources_of(given)
     answer = given.answer or ""
-    pieces = [_tokens(answer, span) for span in sentences(answer)]
+    pieces = [_Words.of(answer, span) for span in sentences(answer)]
     evidence: dict[str, Any] = {"sources": sources.evidence(), "reference": reference}
     if not pieces:
         return _not_applicable("too_short", method, evidence)
     if abstains(answer):
         return _not_applicable("abstained", method, evidence)
-    tokens = [words(text) for text in sources.texts]
-    if not any(tokens):
+    texts = [_Words.of(text, Span(0, len(text))) for text in sources.texts]
+    if not any(text.normal for text in texts):
         return _not_applicable("no_sources", method, evidence)
 
-    sentence_words = [[normalise(token.text) for token in piece] for piece in pieces]
-    source_words = [[normalise(token.text) for token in text] for text in tokens]
-    windows = align(sentence_words, SourceTokens(source_words))
+    whole = SourceWords([text.normal for text in texts])
+    windows = align([piece.normal for piece in pieces], whole)
     evidence["windows"] = [
-        _window_evidence(piece, window, tokens[window.source], sources)
+        {
+            "answer_span": piece.place(0, len(piece.spans)),
+            "words": len(piece.spans),
+            "source": sources.ids[window.source],
+            "source_span": texts[window.source].place(window.start, window.end),
+            "matches": window.matches,
+            "verbatim": window.verbatim,
+        }
         for piece, window in zip(pieces, windows, strict=True)
     ]
-    flat = [word for sentence in sentence_words for word in sentence]
+    flat = [word for piece in pieces for word in piece.normal]
     if sum(window.matches for window in windows) < FOREIGN_BELOW * len(flat):
         source_text = "\n".join(sources.texts)
         for cause, tell in (("other_script", script), ("other_language", language)):
@@ -146,30 +150,29 @@ def judge_wording(given: JudgeInput, reference: str) -> Judgement:
                 evidence[cause] = {"answer": mine, "sources": theirs}
                 return _not_applicable(cause, method, evidence)
 
-    aligned = [word for window in windows for word in source_words[window.source][window.start : window.end]]
-    figures = {"aligned": compare(flat, [aligned]), "whole_sources": compare(flat, source_words)}
+    aligned = [word for window in windows for word in texts[window.source].normal[window.start : window.end]]
+    figures = {"aligned": compare(flat, SourceWords([aligned])), "whole_sources": compare(flat, whole)}
     evidence.update({name: each.evidence() for name, each in figures.items()})
     return Judgement((Scored.of(PART, figures[reference].score, method=method),), evidence)
 
 
-def _tokens(text: str, span: Span) -> list[Token]:
-    return [
-        Token(token.text, token.start + span.start, token.end + span.start)
-        for token in words(text[span.start : span.end])
-    ]
+class _Words(NamedTuple):
+    """Words of a text as they are compared, and where each stands in it."""
 
+    normal: list[str]
+    spans: list[tuple[int, int]]
 
-def _window_evidence(
-    piece: Sequence[Token], window: Window, source: Sequence[Token], sources: Sources
-) -> dict[str, Any]:
-    return {
-        "answer_span": [piece[0].start, piece[-1].end],
-        "words": len(piece),
-        "source": sources.ids[window.source],
-        "source_span": [source[window.start].start, source[window.end - 1].end],
-        "matches": window.matches,
-        "verbatim": window.verbatim,
-    }
+    @classmethod
+    def of(cls, text: str, within: Span) -> "_Words":
+        piece = text[within.start : within.end]
+        spans = word_spans(piece)
+        normal = [normalise(piece[start:end]) for start, end in spans]
+        offset = within.start
+        return cls(normal, [(start + offset, end + offset) for start, end in spans] if offset else spans)
+
+    def place(self, start: int, end: int) -> list[int]:
+        """Characters from the beginning of word `start` to the end of the word before `end`."""
+        return [self.spans[start][0], self.spans[end - 1][1]]
 
 
 def _not_applicable(cause: str, method: Method, evidence: dict[str, Any]) -> Judgement:

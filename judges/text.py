@@ -89,6 +89,11 @@ def words(text: str) -> list[Token]:
     return [Token(m[0], *m.span()) for m in _pattern(text).finditer(text)]
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words of `words(text)` stand, as (start, end), at less than half of its cost."""
+    return [m.span() for m in _pattern(text).finditer(text)]
+
+
 @lru_cache(maxsize=65_536)
 def normalise(word: str) -> str:
     if word.isascii():

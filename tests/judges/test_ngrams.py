@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.ngrams import Sources, align, overlaps
+from judges.ngrams import SourceWords, align, overlaps
 from judges.text import best_window
 
 tokens = st.lists(st.sampled_from("abcd"), max_size=12)
@@ -22,7 +22,7 @@ def _is_verbatim(sentence, source, start):
 
 @given(sentence=st.lists(st.sampled_from("abcdx"), min_size=1, max_size=8), sources=sources)
 def test_window_is_the_best_one_of_any_source_and_the_earliest(sentence, sources):
-    [window] = align([sentence], Sources(sources))
+    [window] = align([sentence], SourceWords(sources))
     expected = [best_window(sentence, source, len(sentence)) for source in sources]
     most = max(each.matches for each in expected)
     assert window.matches == most
@@ -47,19 +47,19 @@ def test_window_is_the_best_one_of_any_source_and_the_earliest(sentence, sources
 
 def test_a_window_equal_to_the_sentence_goes_before_an_earlier_shuffle_of_it():
     text = ["the", "dog", "bit", "the", "cat", "and", "the", "cat", "bit", "the", "dog"]
-    [window] = align([["the", "cat", "bit", "the", "dog"]], Sources([text]))
+    [window] = align([["the", "cat", "bit", "the", "dog"]], SourceWords([text]))
     assert window.verbatim
     assert text[window.start : window.end] == ["the", "cat", "bit", "the", "dog"]
 
 
 def test_a_window_never_spans_two_sources():
-    [window] = align([["a", "b"]], Sources([["x", "a"], ["b", "x"]]))
+    [window] = align([["a", "b"]], SourceWords([["x", "a"], ["b", "x"]]))
     assert (window.source, window.start, window.end, window.matches) == (0, 0, 2, 1)
 
 
 @given(answer=st.lists(st.sampled_from("abcdx"), max_size=15), sources=sources)
 def test_overlaps_are_clipped_counts(answer, sources):
-    for n, overlap in enumerate(overlaps(answer, Sources(sources), 4), 1):
+    for n, overlap in enumerate(overlaps(answer, SourceWords(sources), 4), 1):
         mine = _grams(answer, n)
         assert overlap.total == mine.total()
         assert overlap.in_each == tuple((mine & _grams(source, n)).total() for source in sources)
@@ -71,5 +71,5 @@ def test_overlaps_are_clipped_counts(answer, sources):
 
 def test_codes_of_long_ngrams_do_not_overflow():
     words = [f"w{i}" for i in range(70_000)]
-    [*_, four] = overlaps(words, Sources([words]), 4)
+    [*_, four] = overlaps(words, SourceWords([words]), 4)
     assert four.in_any == four.total == 69_997

@@ -232,10 +232,10 @@ async def test_any_text_is_answered(answer, source):
 @pytest.mark.parametrize(
     "answer",
     [
-        "".join(f"Sentence {n} is about Ferry{n % 97}a and Josiah Pell. " for n in range(4_000)),
-        "Josiah Pell " * 40_000,
-        " ".join(f"Aa{n}b Bb{n}c," for n in range(20_000)),
-        "\u202eJosiah Pell \u05d0\u05d1\u200b " * 10_000,
+        "".join(f"Sentence {n} is about Ferry{n % 97}a and Josiah Pell. " for n in range(2_500)),
+        "Josiah Pell " * 15_000,
+        " ".join(f"Aa{n}b Bb{n}c," for n in range(6_000)),
+        "\u202eJosiah Pell \u05d0\u05d1\u200b " * 4_000,
     ],
     ids=["sentences", "one name", "codes", "right to left"],
 )
