@@ -303,6 +303,7 @@ class Role:
             acks.revoke()
             consumer.clear()
             metrics.ASSIGNED.set(0)
+            metrics.LAG.clear()
             self.joined = False
 
         app.on_partitions_assigned.connect(cast(Any, assigned), weak=False)
@@ -313,6 +314,8 @@ class Role:
                 await asyncio.sleep(0.25)
                 if acks.assigned and not self._stopping:
                     await consumer.tick()
+                for partition, behind in self._lag().items():
+                    metrics.LAG.labels(topic=self._topic.name, partition=partition).set(behind)
                 metrics.UNACKNOWLEDGED.set(acks.open_tokens())
                 metrics.OLDEST_UNACKNOWLEDGED_SECONDS.set(acks.oldest_age())
 
@@ -327,15 +330,12 @@ class Role:
         if positions:
             await cast(Any, self.app.consumer)._commit_offsets(positions)
 
-    def lag(self) -> dict[int, int]:
+    def _lag(self) -> dict[int, int]:
         """Partition -> messages in the log that are not acknowledged, as far as the last fetch told."""
-        consumer, found = self.app.consumer, {}
-        for tp in consumer.assignment() if self.joined else ():
-            high = consumer.highwater(tp) if tp.topic == self._topic.name else None
-            done = self.acks.positions().get((tp.topic, tp.partition))
-            if high is not None and done is not None:
-                found[tp.partition] = max(0, high - done)
-        return found
+        if not self.joined:
+            return {}
+        high = {where: self.app.consumer.highwater(TP(*where)) for where in self.acks.positions()}
+        return {where[1]: max(0, (high[where] or done) - done) for where, done in self.acks.positions().items()}
 
     async def run(self) -> int:
         """Serve until SIGTERM or SIGINT (returns 0) or until something fails that must not be acknowledged (3)."""

@@ -74,4 +74,5 @@ def test_metrics_and_health_are_served(pipeline: Pipeline) -> None:
     assert get(pipeline.ports["intake"], "/ready") == (200, "ok\n")
     assert pipeline.metric("intake", "glassbox_messages_consumed_total") > 0
     assert pipeline.metric("intake", "glassbox_assigned_partitions") == pipeline.broker.partitions
+    assert pipeline.metric("intake", "glassbox_consumer_lag_messages") == 0
     assert get(pipeline.ports["intake"], "/other")[0] == 404
