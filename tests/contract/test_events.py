@@ -134,6 +134,17 @@ def test_the_record_is_a_function_of_the_logged_events() -> None:
     assert canonical(scorecard(again)) == plain
 
 
+def test_the_record_says_what_was_announced() -> None:
+    record = scorecard()
+    announcement = announced(POLICY)
+    assert record["requested_at"] == "2026-01-01T00:00:00.123Z"
+    assert record["closed_at"] == "2026-01-01T00:00:03.456Z"
+    assert record["model"] == {"provider": "openai", "name": "gpt-x"}
+    for name in ("evaluation_id", "request_digest", "policy_digest", "session", "supersedes"):
+        assert record[name] == getattr(announcement, name)
+    assert record["evidence_digest"] == evidence_digest({"grounding": DIGEST})
+
+
 @pytest.mark.parametrize("kind", ["run", "review", "policy"])
 def test_reference_records_keep_every_rule(kind: str) -> None:
     record = reference_record(kind, DIGEST, 5, refers_to="e")
