@@ -234,6 +234,8 @@ SHIPPED: Mapping[str, Mapping[str, Any]] = {
     "rag": {"empty_context": "unsupported"},
     "direct": {"judges": {"contextual_precision": {"enabled": False}}},
     "offline": {
+        # words alone miss a relation between the wrong pair everywhere else: it must not come out as a pass
+        "review_on": ["answer_relevancy", "entities", "llm_relevance", "relations"],
         "judges": {
             "contextual_precision": {"parts": {"llm_relevance": {"target_family": "lexical"}}},
             "semantic_faithfulness": {
@@ -242,7 +244,7 @@ SHIPPED: Mapping[str, Mapping[str, Any]] = {
                     "answer_relevancy": {"target": Decimal("0.20"), "target_family": "lexical"},
                 }
             },
-        }
+        },
     },
 }
 """The policies that come with the product, as differences from the defaults."""

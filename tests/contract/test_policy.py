@@ -70,8 +70,9 @@ def test_shipped_policies_differ_from_the_default_only_where_the_design_says() -
     relevancy = "judges.semantic_faithfulness.parts.answer_relevancy"
     offline = policies["offline"]
     changed = {path for path in different(default, offline) if not path.endswith(".target_family")}
-    assert changed == {f"{relevancy}.target"}
+    assert changed == {f"{relevancy}.target", "review_on"}
     assert offline.parts()["answer_relevancy"].target == Decimal("0.20")
+    assert set(offline.review_on) - set(default.review_on) == {"relations"}
     assert {part.target_family for part in offline.parts().values()} == {"lexical", None}
 
 
