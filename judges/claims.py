@@ -123,4 +123,5 @@ def wilson(k: int, n: int, z: float = 1.959964) -> tuple[float, float]:
     p = k / n
     centre, spread = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+    # At 0 and n the bound is exact, and rounding must not put the share itself outside.
+    return 0.0 if k == 0 else (centre - spread) / scale, 1.0 if k == n else (centre + spread) / scale

@@ -3,7 +3,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.llm.answers import Usage, joined, read_chat, read_embeddings, vectors_from
@@ -96,6 +96,7 @@ def test_a_vector_without_a_direction(row):
     assert cause_of(vectors_from, b"", 1) == "bad_embedding"
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_joined_batches_are_one_answer(sizes):
     parts = [

@@ -9,7 +9,7 @@ import pytest
 from glassbox.contract.canonical import sha256_hex
 from judges.llm import Endpoint, EndpointError, Output
 from judges.llm.endpoint import EMBEDDING_BATCH, environment_proxy
-from tests.judges.llm.conftest import says
+from tests.judges.conftest import says
 
 
 class Number(Output):

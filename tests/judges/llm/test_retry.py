@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassbox.contract.verdict import FAILED
@@ -8,6 +8,7 @@ from judges.llm.retry import CAP_S, FIRST_S, group, retry_delay
 CAUSES = st.sampled_from(sorted(FAILED))
 
 
+@settings(deadline=None)
 @given(
     CAUSES,
     st.integers(1, 50),

@@ -1,4 +1,5 @@
-"""An endpoint that answers what a test tells it to, over real HTTP on the loopback."""
+"""Endpoints for the judges that ask a model, over real HTTP on the loopback: the lexical model, and one that answers
+what a test tells it to."""
 
 import asyncio
 import json
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
+from judges.lexical.server import LexicalServer
 from judges.llm import Endpoint, EndpointClient
 
 
@@ -79,3 +82,18 @@ async def connect(script: Script) -> AsyncIterator[Callable[..., EndpointClient]
     yield make
     for client in made:
         await client.close()
+
+
+@pytest.fixture
+async def lexical() -> AsyncIterator[LexicalServer]:
+    async with LexicalServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def client(lexical: LexicalServer) -> AsyncIterator[EndpointClient]:
+    """A client of the lexical model that does not wait before it retries longer than a test can."""
+    endpoint = Endpoint(lexical.url, CHAT_MODEL, EMBEDDING_MODEL, "", call_limit_s=1.0)
+    made = EndpointClient(endpoint, jitter=lambda: 1.0)
+    yield made
+    await made.close()
