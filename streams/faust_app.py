@@ -22,6 +22,7 @@ import faust
 from aiokafka.errors import MessageSizeTooLargeError
 from faust.types import TP
 
+from glassbox.contract.events import LATEST
 from streams import metrics
 from streams.acks import OrderedAcks, Token
 from streams.clients import Broker
@@ -375,6 +376,7 @@ def _record(message: Any) -> Record:
         offset=message.offset,
         key=message.key,
         value=message.value,
-        timestamp=round(message.timestamp * 1000),
+        # -1 means none; on the embedded broker a producer may have set anything
+        timestamp=min(max(round(message.timestamp * 1000), 0), LATEST),
         headers=dict(message.headers or ()),
     )

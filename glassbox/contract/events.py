@@ -17,7 +17,9 @@ from glassbox.contract.verdict import Failed, Frozen, Verdict
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Identifier = Annotated[str, Field(min_length=1, max_length=128)]
-Timestamp = Annotated[int, Field(ge=0, le=253_402_300_799_999)]
+LATEST = 253_402_300_799_999
+"""The last millisecond of the year 9999: later moments cannot be written in RFC 3339."""
+Timestamp = Annotated[int, Field(ge=0, le=LATEST)]
 """Milliseconds since 1970 by the broker (or, on the embedded broker, by our own producer), up to the year 9999."""
 
 
