@@ -118,6 +118,15 @@ class LogFile:
         ).fetchone()
         return None if found is None else (found[0], found[1])
 
+    def ids(self, prefix: str, limit: int) -> list[str]:
+        """The first `limit` evaluation ids that begin with `prefix`, in order."""
+        beyond = prefix + chr(0x10FFFF)
+        rows = self._db.execute(
+            "SELECT evaluation_id FROM leaves WHERE evaluation_id >= ? AND evaluation_id < ? ORDER BY 1 LIMIT ?",
+            (prefix, beyond, limit),
+        )
+        return [evaluation_id for (evaluation_id,) in rows]
+
     def leaves(self) -> Iterator[tuple[int, str, bytes]]:
         """(number, evaluation id, record bytes) in order."""
         yield from self._db.execute("SELECT number, evaluation_id, record FROM leaves ORDER BY number")

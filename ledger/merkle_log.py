@@ -87,6 +87,10 @@ class MerkleLog:
     async def prove(self, evaluation_id: str) -> Receipt | None:
         return await self._run(lambda: next(iter(self._receipts([("exists", evaluation_id)])), None))
 
+    async def find(self, prefix: str, limit: int) -> list[str]:
+        """The first `limit` evaluation ids that begin with `prefix`: derived ids are long, and people shorten them."""
+        return await self._run(lambda: self._file.ids(prefix, limit))
+
     async def register_policy(self, policy: Mapping[str, Any], created_at: str) -> Receipt:
         return await self._run(lambda: self._register(policy, created_at))
 

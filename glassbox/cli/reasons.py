@@ -96,10 +96,22 @@ def _terminology(found: Evidence) -> str:
     return f"wording differs from the sources (BLEU {figures['bleu_score']:.2f}, ROUGE-L {rouge['f1']:.2f})"
 
 
+def _similarity_calibration(found: Evidence) -> str:
+    tau = (found.get("rank_agreement") or {}).get("tau_b")
+    missing = [row for row in (found.get("entity_hits") or {}).get("entities") or [] if not row.get("passages")]
+    said = []
+    if tau is not None:
+        said.append(f"the scores' order against the similarities': tau {tau:+.2f}")
+    if missing:
+        said.append(f"no passage has {quoted(missing[0].get('entity'))}")
+    return "; ".join(said)
+
+
 _SAY: Mapping[str, Callable[[Evidence], str]] = {
     "faithfulness": _faithfulness,
     "answer_relevancy": _answer_relevancy,
     "llm_relevance": _llm_relevance,
+    "similarity_calibration": _similarity_calibration,
     "entities": _entities,
     "relations": _relations,
     "terminology": _terminology,

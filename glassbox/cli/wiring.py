@@ -36,6 +36,19 @@ def needs_of(kind: str) -> frozenset[str]:
     return needs
 
 
+def _given(kind: str, client: EndpointClient | None) -> tuple[Any, ...]:
+    """What a kind's judge is made of."""
+    if kind not in ASKS_A_MODEL:
+        return ()
+    if client is None:
+        raise CommandError(f"the {kind} judge needs the model endpoint")
+    if kind == "calibration":
+        from judges.calibration import EndpointEmbedder
+
+        return (EndpointEmbedder(client),)
+    return (client,)
+
+
 def make_judge(kind: str, client: EndpointClient | None) -> Judge:
     """The judge of a kind. `client` belongs to the caller, who closes it after the judge.
 
@@ -44,7 +57,7 @@ def make_judge(kind: str, client: EndpointClient | None) -> Judge:
     from judges.port import JudgeError
 
     try:
-        judge: Judge = _judge_class(kind)(client) if kind in ASKS_A_MODEL else _judge_class(kind)()
+        judge: Judge = _judge_class(kind)(*_given(kind, client))
     except JudgeError as error:
         raise CommandError(f"the {kind} judge cannot start: {error.detail or error.cause}") from None
     except ModuleNotFoundError as error:

@@ -266,3 +266,11 @@ def killed_after(batches: int, folder: Path) -> int:
 def test_the_lock_file_stays_private(tmp_path: Path) -> None:
     MerkleLog.committer(tmp_path, SIGNER)._file.close()
     assert (tmp_path / LOCK_NAME).stat().st_mode & 0o077 == 0
+
+
+async def test_ids_are_found_by_their_beginning(log: MerkleLog) -> None:
+    await log.append([scorecard(name) for name in ("a-1", "a-2", "a-20", "b_1", "bx1")])
+    assert await log.find("a-2", 5) == ["a-2", "a-20"]
+    assert await log.find("a", 2) == ["a-1", "a-2"]
+    assert await log.find("b_", 2) == ["b_1"], "no pattern"
+    assert await log.find("%", 2) == []
