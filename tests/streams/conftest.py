@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from glassbox.cli.children import Child, free_ports, stop_all
+from streams.broker import embedded_broker_command
+from streams.clients import Broker, wait_for_broker
+
+
+@pytest.fixture
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """An empty embedded broker."""
+    (port,) = free_ports(1)
+    server = Child("broker", embedded_broker_command(port), dict(os.environ), tmp_path_factory.mktemp("broker"))
+    server.start()
+    made = Broker(f"127.0.0.1:{port}", embedded=True)
+    try:
+        wait_for_broker(made, 20)
+        yield made
+    finally:
+        stop_all([server], 2)

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from glassbox.cli.children import free_ports
+from streams.clients import Broker, BrokerError, check_topics, create_topics, reader, wait_for_broker
+from streams.topics import RECEIPTS, REQUESTS, TOPICS
+
+
+def test_topics_are_created_once(broker: Broker) -> None:
+    assert create_topics(broker) == [topic.name for topic in TOPICS]
+    assert create_topics(broker) == []
+    assert check_topics(broker) == {topic.name: broker.partitions for topic in TOPICS}
+
+
+def test_a_missing_topic_is_named_with_the_next_step(broker: Broker) -> None:
+    with pytest.raises(BrokerError, match=r"topic glassbox\.requests is missing; run `glassbox topics create`"):
+        check_topics(broker)
+    with pytest.raises(BrokerError, match="glassbox topics create"):
+        reader(broker, [REQUESTS])
+
+
+def test_another_number_of_partitions_is_refused(broker: Broker) -> None:
+    create_topics(broker, [REQUESTS])
+    other = replace(broker, partitions=6)
+    for act in (check_topics, create_topics):
+        with pytest.raises(BrokerError, match="has 4 partitions, GLASSBOX_PARTITIONS says 6"):
+            act(other, [REQUESTS, RECEIPTS])
+
+
+def test_a_broker_that_is_not_there_is_a_sentence() -> None:
+    (port,) = free_ports(1)
+    nowhere = Broker(f"127.0.0.1:{port}")
+    with pytest.raises(BrokerError, match="start one with `glassbox up` or set GLASSBOX_BROKER"):
+        wait_for_broker(nowhere, 0.2)
