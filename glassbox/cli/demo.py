@@ -103,15 +103,16 @@ def _follow(supervisor: Supervisor, submission: Submission, stop: Stop, began: f
     from glassbox.cli.progress import Progress
 
     tracker, last, looked, waiting = submission.tracker, time.monotonic(), 0.0, [""]
+    carded = False
     with Progress("judged", len(tracker.ids)) as progress:
         while tracker.pending and not stop:
             supervisor.watch()
             if waiting and time.monotonic() - looked > 1:
                 waiting, looked = supervisor.waiting_for(), time.monotonic()
-            first = not tracker.answers
-            if submission.poll(0.1):
+            if found := submission.poll(0.1):
                 last = time.monotonic()
-                if first:
+                if not carded and any(answer.record is not None for answer in found):
+                    carded = True
                     print(f"first scorecard after {last - began:.1f} s", flush=True)
             elif time.monotonic() - last > _PATIENCE_S:
                 _say(f"no answer for {_PATIENCE_S:.0f} s; not ready: {', '.join(waiting) or 'no role'}")
