@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from typing import NoReturn
 
+import hypothesis
 import pytest
 
 # Before any test imports them: each of these libraries reads its switch once, at import.
@@ -19,3 +20,7 @@ os.environ.update(
 def missing() -> Callable[[str], NoReturn]:
     """Call with a sentence when a component is not on this machine: skips, but fails where CI=true."""
     return pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+
+# A busy machine is not a slow function: speed is measured in tests/bench.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.load_profile("default")
