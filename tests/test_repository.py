@@ -1,14 +1,17 @@
 """Habits of the repository that a test can hold."""
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
@@ -53,6 +56,21 @@ def test_locks_fit_pyproject(lock: str) -> None:
     for requirement in map(Requirement, wanted):
         assert pins.get(requirement.name), f"{requirement} is not in {lock}: run make lock"
         assert all(version in requirement.specifier for version in pins[requirement.name])
+
+
+def test_every_import_is_declared(tracked: list[Path]) -> None:
+    packages = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    sources = [path for path in tracked if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in packages]
+    imported: set[str] = set()
+    for node in chain.from_iterable(ast.walk(ast.parse(source.read_text())) for source in sources):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").partition(".")[0])
+    declared = {canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["dependencies"]}
+    shipped_by = packages_distributions()
+    strangers = imported - sys.stdlib_module_names - set(packages)
+    assert {name for name in strangers if not declared & set(map(canonicalize_name, shipped_by.get(name, ())))} == set()
 
 
 def test_base_has_no_torch() -> None:
