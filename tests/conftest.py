@@ -21,6 +21,7 @@ def missing() -> Callable[[str], NoReturn]:
     """Call with a sentence when a component is not on this machine: skips, but fails where CI=true."""
     return pytest.fail if os.environ.get("CI") == "true" else pytest.skip
 
+
 # A busy machine is not a slow function: speed is measured in tests/bench.
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.load_profile("default")

@@ -11,9 +11,9 @@ from typing import Any
 from glassbox.cli.reasons import why
 
 JUDGES = {
-    "contextual_precision": "context",
-    "semantic_faithfulness": "faithful",
-    "structural_fidelity": "structure",
+    "contextual_precision": "ctx",
+    "semantic_faithfulness": "faith",
+    "structural_fidelity": "struct",
 }
 """Judge -> its column."""
 
@@ -90,13 +90,12 @@ def short_id(evaluation_id: str) -> str:
 def print_table(rows: Iterable[Row], notes: Mapping[str, str] | None = None, note_title: str = "") -> None:
     """To stdout: as wide as the terminal, or whole lines where stdout is not one. `notes`: evaluation id -> what
     stands in a column of its own."""
-    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=None, pad_edge=False, header_style="bold underline")
     table.add_column("evaluation", no_wrap=True)
     for name in ("trust", *JUDGES.values()):
         table.add_column(name, justify="right", no_wrap=True)

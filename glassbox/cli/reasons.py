@@ -7,7 +7,7 @@ from typing import Any
 
 from glassbox.contract.verdict import KINDS
 
-_QUOTE = 90
+_QUOTE = 70
 """Longest quotation, in characters."""
 
 Evidence = Mapping[str, Any]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from glassbox.cli.answers import DeadLetter
     from glassbox.contract.events import Receipt
 
-_LINE = "{evaluation:<30} {trust:>5} {context:>7} {faithful:>8} {structure:>9}  {outcome:<10} {weakest}"
+_LINE = "{evaluation:<30} {trust:>5} {ctx:>5} {faith:>5} {struct:>6}  {outcome:<10} {weakest}"
 
 
 def watch(
@@ -27,6 +27,7 @@ def watch(
     Example: glassbox watch --json | jq .outcome
     """
     from glassbox.cli.answers import Feed
+    from glassbox.cli.cards import JUDGES
     from glassbox.settings import Settings
 
     settings = Settings.load()
@@ -35,7 +36,7 @@ def watch(
     seen = 0
     try:
         if not as_json:
-            names = ("evaluation", "trust", "context", "faithful", "structure", "outcome")
+            names = ("evaluation", "trust", *JUDGES.values(), "outcome")
             print(_LINE.format(**{name: name for name in names}, weakest="weakest part"), flush=True)
         while count is None or seen < count:
             for event in feed.read(0.5):
