@@ -53,6 +53,7 @@ def show(
     Example: glassbox dead-letters show 2/17
     """
     from glassbox.cli.errors import CommandError
+    from glassbox.cli.reasons import printable
 
     letter = next((letter for letter in _read() if _name(letter) == name), None)
     if letter is None:
@@ -62,7 +63,7 @@ def show(
         print(json.dumps({"id": name, "headers": letter.headers, "value": value}, ensure_ascii=False))
         return
     for header, text in letter.headers.items():
-        print(f"{header:<17} {text}")
+        print(f"{header:<17} {printable(text)}")
     sys.stdout.flush()
     sys.stdout.buffer.write(b"\n" + (letter.value or b"(the content was left out)") + b"\n")
 

@@ -39,13 +39,14 @@ def demo(
     Example: glassbox demo --keep demo-data
     """
     from glassbox.cli.children import Stop
+    from glassbox.cli.errors import say
     from glassbox.cli.supervisor import supervised
 
     began = time.monotonic()
     stop = Stop()
     with _folder(keep) as folder:
         settings = _settings(folder)
-        with supervised(settings, stop, _say, grace_s=2.0) as supervisor:
+        with supervised(settings, stop, say, grace_s=2.0) as supervisor:
             code = _run(supervisor, stop, began, keep)
     sys.exit(stop.exit_code or code)
 
@@ -100,6 +101,7 @@ def _run(supervisor: Supervisor, stop: Stop, began: float, keep: Path | None) ->
 
 def _follow(supervisor: Supervisor, submission: Submission, stop: Stop, began: float) -> bool:
     """Whether every request was answered."""
+    from glassbox.cli.errors import say
     from glassbox.cli.progress import Progress
 
     tracker, last, looked, waiting = submission.tracker, time.monotonic(), 0.0, [""]
@@ -115,7 +117,7 @@ def _follow(supervisor: Supervisor, submission: Submission, stop: Stop, began: f
                     carded = True
                     print(f"first scorecard after {last - began:.1f} s", flush=True)
             elif time.monotonic() - last > _PATIENCE_S:
-                _say(f"no answer for {_PATIENCE_S:.0f} s; not ready: {', '.join(waiting) or 'no role'}")
+                say(f"no answer for {_PATIENCE_S:.0f} s; not ready: {', '.join(waiting) or 'no role'}")
                 return False
             progress.update(len(tracker.answers), note=f"starting: {', '.join(waiting)}" if waiting else "")
     if not stop:
@@ -193,7 +195,3 @@ def _next(ids: Mapping[str, None], keep: Path | None) -> str:
         "Your answers: glassbox judge FILE, or glassbox up and glassbox submit FILE --wait\n"
         "A real model: set GLASSBOX_LLM_BASE_URL, GLASSBOX_LLM_MODEL and GLASSBOX_EMBEDDING_MODEL (README)"
     )
-
-
-def _say(sentence: str) -> None:
-    print(f"glassbox: {sentence}", file=sys.stderr, flush=True)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 FINE, FINDING, UNABLE = 0, 1, 2
 """Exit codes: fine; a negative finding; could not tell, or wrong use."""
 
 
 class CommandError(Exception):
     """Something that this command cannot do; the message names the next step."""
+
+
+def say(sentence: str) -> None:
+    """To people, on stderr: stdout is for what was asked."""
+    print(f"glassbox: {sentence}", file=sys.stderr, flush=True)
 
 
 def explained(error: Exception) -> str | None:

@@ -40,6 +40,7 @@ def judge(
     """
     from glassbox.cli.cards import print_table
     from glassbox.cli.errors import FINDING
+    from glassbox.cli.reasons import printable
     from glassbox.settings import Settings
 
     results = asyncio.run(_judge(Settings.load(), file, mapping or [], policy))
@@ -50,7 +51,7 @@ def judge(
         print_table(row for result in results if (row := _row(result)))
         for result in results:
             if result.refused:
-                print(f"line {result.line} was refused: {': '.join(result.refused)}")
+                print(f"line {result.line} was refused: {printable(': '.join(result.refused))}")
         print(_summary(results))
     if fail_under is not None and any(_trust(result) < Decimal(str(fail_under)) for result in results):
         sys.exit(FINDING)

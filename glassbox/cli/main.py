@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from glassbox.cli import agreement, config, dead_letters, demo, judge, policy, proof, show, submit, topics, up, watch
-from glassbox.cli.errors import UNABLE, explained
+from glassbox.cli.errors import UNABLE, explained, say
 
 app = typer.Typer(
     name="glassbox",
@@ -72,6 +72,6 @@ def main() -> NoReturn:
         sentence = explained(error)
         if sentence is None:
             raise
-        print(f"glassbox: {sentence}", file=sys.stderr)
+        say(sentence)
         sys.exit(UNABLE)
     sys.exit()

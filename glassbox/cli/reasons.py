@@ -19,7 +19,7 @@ def why(part: Mapping[str, Any], evidence: Mapping[str, Evidence]) -> str:
     found = evidence_of(name, evidence)
     if part["state"] == "failed":
         detail = str(found.get("detail") or (found.get("error") or {}).get("detail") or "")
-        return f"{name}: failed, {plain(cause)}" + (f" ({detail})" if detail else "")
+        return f"{name}: failed, {plain(cause)}" + (f" ({printable(detail)})" if detail else "")
     if part["state"] == "not_applicable":
         return f"{name}: {plain(cause)}"
     said = _SAY[name](found) if found and name in _SAY else ""
@@ -39,9 +39,15 @@ def plain(code: str) -> str:
     return code.replace("_", " ")
 
 
+def printable(text: Any) -> str:
+    """Text that somebody else wrote, safe for a terminal: an escape sequence in an answer must not move the cursor,
+    and a direction mark must not turn a line around."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(text))
+
+
 def quoted(text: Any) -> str:
     """A short quotation on one line."""
-    line = " ".join(str(text).split())
+    line = printable(" ".join(str(text).split()))
     return f"“{line if len(line) <= _QUOTE else line[: _QUOTE - 1] + '…'}”"
 
 

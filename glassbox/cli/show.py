@@ -55,6 +55,8 @@ def _to_json(dossier: Dossier) -> dict[str, Any]:
 def _print(dossier: Dossier) -> None:
     from rich.console import Console
 
+    from glassbox.cli.reasons import printable
+
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
     for line in _head(dossier):
         console.print(line)
@@ -64,7 +66,7 @@ def _print(dossier: Dossier) -> None:
         if lines:
             console.print(title, style="bold")
             for line in lines:
-                console.print(f"  {line}", soft_wrap=True)
+                console.print(f"  {printable(line)}", soft_wrap=True)
     if dossier.erased_at is not None:
         console.print(f"The content was erased at {dossier.erased_at}; what stands here is all that is left.")
     elif dossier.request is None:

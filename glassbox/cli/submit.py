@@ -76,7 +76,7 @@ def _follow(submission: Submission, lines: list[Line], wait: bool, rate: float |
 
 
 def _report(submission: Submission, as_json: bool) -> None:
-    from glassbox.cli.errors import FINDING, UNABLE
+    from glassbox.cli.errors import FINDING, UNABLE, say
 
     tracker = submission.tracker
     answers = [tracker.answers[line] for line in sorted(tracker.answers)]
@@ -93,7 +93,7 @@ def _report(submission: Submission, as_json: bool) -> None:
     unanswered = tracker.unanswered()
     if unanswered:
         some = ", ".join(map(str, unanswered[:10])) + (" …" if len(unanswered) > 10 else "")
-        print(f"glassbox: no answer to line {some}; see that every role is ready", file=sys.stderr)
+        say(f"no answer to line {some}; see that every role is ready")
         sys.exit(UNABLE)
     if any(answer.dead is not None for answer in answers):
         sys.exit(FINDING)
@@ -101,8 +101,10 @@ def _report(submission: Submission, as_json: bool) -> None:
 
 def describe(headers: Any) -> str:
     """A dead letter's headers as a person reads them."""
+    from glassbox.cli.reasons import printable
+
     where = f"{headers['field']}: " if headers.get("field") else ""
-    return f"{headers.get('reason', '?')}, {where}{headers.get('detail', '')}".rstrip(", ")
+    return printable(f"{headers.get('reason', '?')}, {where}{headers.get('detail', '')}".rstrip(", "))
 
 
 def lines_of(summary: Any) -> list[str]:

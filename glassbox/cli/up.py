@@ -23,12 +23,13 @@ def up(
     Example: glassbox up --workers 2
     """
     from glassbox.cli.children import Stop
+    from glassbox.cli.errors import say
     from glassbox.cli.supervisor import supervised
     from glassbox.settings import Settings
 
     began = time.monotonic()
     stop = Stop()
-    with supervised(Settings.load(), stop, _say, workers=workers) as supervisor:
+    with supervised(Settings.load(), stop, say, workers=workers) as supervisor:
         supervisor.start_log()
         _describe(supervisor)
         supervisor.start_roles()
@@ -44,7 +45,7 @@ def up(
         while not stop:
             supervisor.watch()
             time.sleep(0.2)
-        _say("stopping")
+        say("stopping")
 
 
 _NEXT = """ready in {seconds:.1f} s; Ctrl-C stops it. From another terminal, in this folder:
@@ -72,7 +73,3 @@ def _describe(supervisor: Supervisor) -> None:
             f"note     policy {policy.name!r} has targets for a real model; GLASSBOX_POLICY=offline has the stand-in's",
         )
     sys.stdout.flush()
-
-
-def _say(sentence: str) -> None:
-    print(f"glassbox: {sentence}", file=sys.stderr, flush=True)

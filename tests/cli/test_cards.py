@@ -89,6 +89,12 @@ def test_why_of_a_failed_part_has_its_detail() -> None:
     assert why(part, evidence) == "entities: failed, model missing (no such file)"
 
 
+@pytest.mark.parametrize("text", ["\x1b[2Jgone", "turned \u202e round", "a\x00b", "bell\x07"])
+def test_what_others_wrote_cannot_drive_the_terminal(text: str) -> None:
+    evidence = {"grounding": {"faithfulness": {"claims": [{"text": text, "verdict": 0}]}}}
+    assert why(part_row(Scored.of("faithfulness", 0.0)), evidence).isprintable()
+
+
 def test_short_forms() -> None:
     assert short(None) == "–"
     assert (short("0.799999"), short("1.000000"), short("0.799999", 3)) == ("0.79", "1.00", "0.799")
