@@ -23,12 +23,12 @@ def explained(error: Exception) -> str | None:
     from glassbox.contract.request import ContractError
     from glassbox.settings import SettingsError
     from ledger.checkpoint import CheckpointError, KeyFormatError
-    from ledger.port import LedgerError
+    from ledger.port import LedgerError, StoreError
     from streams.clients import BrokerError
 
     known = (
         *(CommandError, SettingsError, PolicyError, ContractError),
-        *(BrokerError, LedgerError, CheckpointError, KeyFormatError),
+        *(BrokerError, LedgerError, StoreError, CheckpointError, KeyFormatError),
     )
     if isinstance(error, known):
         return str(error)
