@@ -20,7 +20,7 @@ from glassbox.contract.verdict import Failed, Method, NotApplicable, Scored
 from judges.extract import terms
 from judges.lexical import EMBEDDING_MODEL
 from judges.llm import EndpointClient
-from judges.port import Case, JudgeError, Judgement
+from judges.port import NEEDS, Case, JudgeError, Judgement
 from judges.text import sentences
 
 PART = "similarity_calibration"
@@ -124,7 +124,7 @@ class CalibrationJudge:
     """Worker kind `calibration`."""
 
     kind = "calibration"
-    needs = frozenset(("query", "retrieved_passages", "chunk_scores", "retrieved_entities"))
+    needs = NEEDS["calibration"]
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder

@@ -41,7 +41,7 @@ from judges.claims import (
 from judges.lexical.statements import abstains, noncommittal, statements
 from judges.llm import Call, EndpointClient, Session, Vectors
 from judges.llm.schema import M, response_format
-from judges.port import Case, JudgeError, Judgement
+from judges.port import NEEDS, Case, JudgeError, Judgement
 
 FAITHFULNESS, RELEVANCY = "faithfulness", "answer_relevancy"
 
@@ -197,7 +197,7 @@ class GroundingJudge:
     Raises `JudgeError` where ragas is not installed."""
 
     kind = "grounding"
-    needs = frozenset(("query", "answer", "retrieved_passages", "source_documents"))
+    needs = NEEDS["grounding"]
 
     def __init__(self, client: EndpointClient) -> None:
         self._client, self._library = client, _ragas()

@@ -9,6 +9,15 @@ from typing import Any, Protocol
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import FAILED, Failed, NotApplicable, Scored
 
+NEEDS: Mapping[str, frozenset[str]] = {
+    "relevance": frozenset(("query", "retrieved_passages", "reference_answer", "chunk_scores")),
+    "calibration": frozenset(("query", "retrieved_passages", "chunk_scores", "retrieved_entities")),
+    "grounding": frozenset(("query", "answer", "retrieved_passages", "source_documents")),
+    "terminology": frozenset(("answer", "retrieved_passages", "source_documents")),
+    "structure": frozenset(("query", "answer", "retrieved_passages", "source_documents")),
+}
+"""Worker kind -> the `JudgeInput` fields that its judge reads. Here, so that intake knows them without a judge."""
+
 
 class ResponseCache(Protocol):
     """Where a model's answers are kept, so that judging the same evaluation again pays for nothing twice."""

@@ -24,7 +24,7 @@ from glassbox.contract.request import Passage
 from glassbox.contract.verdict import Failed, Method, NotApplicable, Scored
 from judges.llm import EndpointClient, EndpointError, Output, Session
 from judges.llm.schema import response_format
-from judges.port import Case, JudgeError, Judgement
+from judges.port import NEEDS, Case, JudgeError, Judgement
 
 PART = "llm_relevance"
 TOKENS_A_VERDICT = 60
@@ -199,7 +199,7 @@ class RelevanceJudge:
     """Worker kind `relevance`: part llm_relevance. Raises `JudgeError` where deepeval is not installed."""
 
     kind = "relevance"
-    needs = frozenset(("query", "retrieved_passages", "reference_answer", "chunk_scores"))
+    needs = NEEDS["relevance"]
 
     def __init__(self, client: EndpointClient) -> None:
         self._client, self._library = client, _deepeval()

@@ -13,7 +13,7 @@ from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import NotApplicable, Scored
 from judges.extract import NAME, NUMERAL, Entity, Extractor, Pair, RuleExtractor, terms
 from judges.lexical.statements import abstains
-from judges.port import Case, Judgement
+from judges.port import NEEDS, Case, Judgement
 from judges.sources import Sources, sources_of
 from judges.text import is_content, language, script, sentences
 
@@ -275,7 +275,7 @@ class StructureJudge:
     """Worker kind `structure`: parts `entities` and `relations`, with the extractor of the base install or another."""
 
     kind = "structure"
-    needs = frozenset(("query", "answer", "retrieved_passages", "source_documents"))
+    needs = NEEDS["structure"]
 
     def __init__(self, extractor: Extractor | None = None) -> None:
         self._extractor = extractor or RuleExtractor()

@@ -17,7 +17,7 @@ from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Method, NotApplicable, Scored
 from judges.lexical.statements import abstains
 from judges.ngrams import SourceWords, align, overlaps
-from judges.port import Case, Judgement
+from judges.port import NEEDS, Case, Judgement
 from judges.rouge import Rouge, best, rouge, rouge_l
 from judges.sources import sources_of
 from judges.text import Span, language, normalise, script, sentences, word_spans
@@ -100,7 +100,7 @@ class TerminologyJudge:
     """Worker kind `terminology`: deterministic, without a model."""
 
     kind = "terminology"
-    needs = frozenset(("answer", "retrieved_passages", "source_documents"))
+    needs = NEEDS["terminology"]
 
     async def judge(self, case: Case) -> Judgement:
         """Off the event loop, since a large answer takes seconds."""

@@ -8,22 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from glassbox.cli.worker import RoleProcess
-from glassbox.contract.verdict import KINDS, Method, Scored
+from glassbox.contract.verdict import Method, Scored
 from glassbox.settings import Settings
-from judges.port import Case, Judge, Judgement
+from judges.port import NEEDS, Case, Judge, Judgement
 
 METHOD = Method(name="constant", family="rules", library="tests", version="1")
 
 
 class Constant:
-    needs = frozenset(("query", "answer", "retrieved_passages"))
-
     def __init__(self, kind: str) -> None:
-        self.kind = kind
+        self.kind, self.needs = kind, NEEDS[kind]
 
     async def judge(self, case: Case) -> Judgement:
         query = case.input.query or ""
@@ -38,10 +35,7 @@ class Constant:
 
 
 class TrivialRole(RoleProcess):
-    def needs(self) -> Mapping[str, frozenset[str]]:
-        return dict.fromkeys(KINDS, Constant.needs)
-
-    def judge(self, resources: AsyncExitStack) -> Judge:
+    async def judge(self, resources: AsyncExitStack) -> Judge:
         return Constant(self.role)
 
 

@@ -30,12 +30,6 @@ def _judge_class(kind: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def needs_of(kind: str) -> frozenset[str]:
-    """The `JudgeInput` fields that a kind's judge reads. Imports no vendor library of a model."""
-    needs: frozenset[str] = _judge_class(kind).needs
-    return needs
-
-
 def _given(kind: str, client: EndpointClient | None) -> tuple[Any, ...]:
     """What a kind's judge is made of."""
     if kind not in ASKS_A_MODEL:

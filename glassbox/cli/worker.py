@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassbox.contract.verdict import KINDS
+from glassbox.cli.errors import UNABLE, explained, say
 from glassbox.settings import Settings, SettingsError
 from streams.roles import ROLES
 
 if TYPE_CHECKING:
-    from judges.port import Judge
+    from judges.port import Case, Judge, Judgement
     from ledger.evidence import EvidenceVault
     from ledger.merkle_log import MerkleLog
     from streams.faust_app import Consumer, Role
@@ -49,6 +49,7 @@ class RoleProcess:
     def __init__(self, role: str, settings: Settings) -> None:
         self.role, self._settings = role, settings
         self._trouble: str | None = "starting"
+        self._loading: asyncio.Task[Judge] | None = None
 
     async def run(self) -> int:
         from glassbox.cli.wiring import ASKS_A_MODEL
@@ -72,6 +73,8 @@ class RoleProcess:
             return None
 
         def ready() -> str | None:
+            if self._loading is not None and not self._loading.done():
+                return "the judge's libraries are loading"
             return self._trouble or (None if process.joined else "no partitions are assigned yet")
 
         async with AsyncExitStack() as resources:
@@ -99,6 +102,7 @@ class RoleProcess:
             return await process.run()
 
     async def _consumer(self, process: Role, vault: EvidenceVault, resources: AsyncExitStack) -> Consumer:
+        from judges.port import NEEDS
         from judges.run import answer
         from streams.committer import CommitQueue, Committer
         from streams.faust_app import FaustClosedIds, JoinConsumer, Pool
@@ -108,9 +112,7 @@ class RoleProcess:
 
         settings, acks, spawn = self._settings, process.acks, process.in_flight.spawn
         if self.role == "intake":
-            intake = Intake(
-                process.outbox, vault, settings.policies(), settings.policy, self.needs(), settings.id_key()
-            )
+            intake = Intake(process.outbox, vault, settings.policies(), settings.policy, NEEDS, settings.id_key())
             return Pool(intake.handle, acks, process.in_flight, size=settings.worker_pool)
         if self.role == "join":
             closed = FaustClosedIds(process.app, settings.broker().partitions)
@@ -120,18 +122,25 @@ class RoleProcess:
             resources.push_async_callback(ledger.close)
             committer = Committer(ledger, vault, process.outbox, acks.release, self._hear)
             return CommitQueue(committer, spawn)
-        judge = self.judge(resources)
-        resources.push_async_callback(judge.close)
-        handler = Worker(self.role, lambda case: answer(judge, case), process.outbox, vault)
+        # large libraries load while the consumer group forms; no task is answered before
+        loading = asyncio.create_task(self.judge(resources))
+        self._loading = loading
+        loading.add_done_callback(self._loaded)
+
+        async def judged(case: Case) -> Judgement:
+            return await answer(await asyncio.shield(loading), case)
+
+        handler = Worker(self.role, judged, process.outbox, vault)
         return Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool)
 
-    def needs(self) -> Mapping[str, frozenset[str]]:
-        """Worker kind -> the request fields that its judge reads."""
-        from glassbox.cli.wiring import needs_of
+    def _loaded(self, loading: asyncio.Task[Judge]) -> None:
+        error = None if loading.cancelled() else loading.exception()
+        if error is not None:
+            known = explained(error) if isinstance(error, Exception) else None
+            say(known or f"the {self.role} judge cannot start: {type(error).__name__}: {error}")
+            os._exit(UNABLE)  # nothing was acknowledged, and no restart would mend it
 
-        return {kind: needs_of(kind) for kind in KINDS}
-
-    def judge(self, resources: AsyncExitStack) -> Judge:
+    async def judge(self, resources: AsyncExitStack) -> Judge:
         """The judge of this worker kind, with its client of the model endpoint where it asks one."""
         from glassbox.cli.wiring import ASKS_A_MODEL, make_judge
 
@@ -141,7 +150,9 @@ class RoleProcess:
 
             client = EndpointClient(self._settings.endpoint())
             resources.push_async_callback(client.close)
-        return make_judge(self.role, client)
+        judge = await asyncio.to_thread(make_judge, self.role, client)
+        resources.push_async_callback(judge.close)
+        return judge
 
     async def _ledger(self) -> MerkleLog:
         """The ledger, once it is free: a second committer stands by and takes over when the first is gone."""
