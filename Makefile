@@ -14,7 +14,7 @@ help:
 	@echo "make demo   install the base and judge the sample answers on this machine, every proof verified"
 	@echo "make test   install what the tests need and run them all (ARGS='-k merkle' chooses)"
 	@echo "make lint   style, types, import rules, container files, shell"
-	@echo "make bench  measure against the libraries that GlassBox is built on"
+	@echo "make bench  ratios against the libraries that GlassBox is built on, and evaluations per second"
 	@echo "make lock   write requirements/*.txt anew from pyproject.toml"
 
 demo: $(VENV)/base.stamp
