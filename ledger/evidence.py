@@ -86,7 +86,7 @@ class EvidenceVault:
         return await self._checked(evaluation_id, f"raw/{digest}", salt, b"", digest)
 
     async def put_receipt(self, evaluation_id: str, receipt: Mapping[str, Any]) -> None:
-        """Keep the first receipt (Receipt.to_dict()); plain, since it repeats the ledger."""
+        """Keep the first receipt (`contract.events.Receipt`); plain, since it repeats the ledger."""
         await self._store.put_if_absent(f"{owner(evaluation_id)}/receipt", canonical(dict(receipt)))
 
     async def receipt(self, evaluation_id: str) -> dict[str, Any] | None:

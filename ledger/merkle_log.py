@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeVar
 
 from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
 from glassbox.contract.record import (
-    SCHEMA_VERSION,
     RecordError,
     check_policy,
     check_scorecard,
     check_shape,
     record_bytes,
+    reference_record,
 )
 from ledger import checkpoint, merkle
 from ledger.audit import Audit, audit
@@ -182,14 +182,7 @@ class MerkleLog:
             raise LedgerRefused(error.field, error.rule) from None
         raw = canonical(dict(policy))
         digest = sha256_hex(raw)
-        record = {
-            "kind": "policy",
-            "schema_version": SCHEMA_VERSION,
-            "evaluation_id": f"policy:{digest}",
-            "digest": digest,
-            "refers_to": None,
-            "created_at": created_at,
-        }
+        record = reference_record("policy", digest, created_at)
         try:
             check_shape(record)
         except RecordError as error:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from glassbox.contract.canonical import sha256_hex
-from glassbox.contract.record import SCHEMA_VERSION
 
 Record = Mapping[str, Any]
 """A Record v1 as plain JSON values (glassbox.contract.record)."""
@@ -54,18 +53,6 @@ class Receipt:
     @property
     def evaluation_id(self) -> str:
         return str(self.record["evaluation_id"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """The value on `glassbox.receipts` and in the evidence store."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "evaluation_id": self.evaluation_id,
-            "result": self.result,
-            "record": dict(self.record),
-            "record_digest": self.record_digest,
-            "ledger": self.ledger,
-            self.ledger: dict(self.proof),
-        }
 
 
 @dataclass(frozen=True)

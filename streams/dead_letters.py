@@ -6,15 +6,11 @@ Headers are short UTF-8 strings and never quote the evaluation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from glassbox.contract.events import Source, rfc3339
 from streams import metrics
 from streams.ports import Outbox, Record
 from streams.topics import DEAD_LETTERS
-
-TERMINAL: Final = frozenset(("id_reused", "request_lost", "erased", "refused"))
-"""Reasons that no redrive can mend."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from glassbox.contract.composite import compose
-from glassbox.contract.record import REFERENCE_FIELDS, SCHEMA_VERSION, SCORECARD_FIELDS
+from glassbox.contract.record import SCHEMA_VERSION, SCORECARD_FIELDS
+from glassbox.contract.record import reference_record as dated_reference
 from glassbox.contract.request import JudgeInput, Model
 from glassbox.contract.verdict import Failed, Frozen, Verdict
 
@@ -178,13 +179,5 @@ def scorecard_record(announced: Announced, rows: list[dict[str, Any]], evidence:
 
 
 def reference_record(kind: str, digest: str, created_at: int, refers_to: str | None = None) -> dict[str, Any]:
-    """The record of a run, review or policy, by the digest of its content."""
-    fields = {
-        "kind": kind,
-        "schema_version": SCHEMA_VERSION,
-        "evaluation_id": f"{kind}:{digest}",
-        "digest": digest,
-        "refers_to": refers_to,
-        "created_at": rfc3339(created_at),
-    }
-    return {name: fields[name] for name in REFERENCE_FIELDS}
+    """The record of a run, review or policy; `created_at` in milliseconds by the broker or our own clock."""
+    return dated_reference(kind, digest, rfc3339(created_at), refers_to)

@@ -57,6 +57,19 @@ def evidence_digest(by_kind: Mapping[str, str]) -> str:
     return sha256_hex(canonical(dict(by_kind)))
 
 
+def reference_record(kind: str, digest: str, created_at: str, refers_to: str | None = None) -> dict[str, Any]:
+    """The record of a run, review or policy, by the digest of its content. `created_at`: RFC 3339 UTC with
+    milliseconds."""
+    return {
+        "kind": kind,
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": f"{kind}:{digest}",
+        "digest": digest,
+        "refers_to": refers_to,
+        "created_at": created_at,
+    }
+
+
 def check_record(record: Any, policy: Mapping[str, Any] | None) -> None:
     """Raise `RecordError` unless `record` is a whole Record v1 whose arithmetic follows from its parts.
 

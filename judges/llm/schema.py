@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any, TypeVar
 
@@ -59,9 +58,3 @@ def parse(text: str, schema: type[M]) -> M:
         raise EndpointError("malformed_output", "the output is not strict JSON") from None
     except ValidationError as error:
         raise shape_error(error) from None
-
-
-@cache
-def format_text(schema: type[Output]) -> str:
-    """`response_format` as compact JSON: for digests and token estimates."""
-    return json.dumps(response_format(schema), sort_keys=True, separators=(",", ":"))

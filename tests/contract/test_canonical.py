@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassbox.contract.canonical import MAX_SAFE_INTEGER, CanonicalError, canonical, sha256_hex, strict_loads
+from tests.vectors.canonical import NUMBERS
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 scalars = (
@@ -22,33 +23,6 @@ scalars = (
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4), max_leaves=12
 )
-
-RFC_8785_NUMBERS = {  # RFC 8785 appendix B: IEEE 754 bits -> JSON
-    "0000000000000000": "0",
-    "8000000000000000": "0",
-    "0000000000000001": "5e-324",
-    "8000000000000001": "-5e-324",
-    "7fefffffffffffff": "1.7976931348623157e+308",
-    "ffefffffffffffff": "-1.7976931348623157e+308",
-    "4340000000000000": "9007199254740992",
-    "c340000000000000": "-9007199254740992",
-    "4430000000000000": "295147905179352830000",
-    "44b52d02c7e14af5": "9.999999999999997e+22",
-    "44b52d02c7e14af6": "1e+23",
-    "44b52d02c7e14af7": "1.0000000000000001e+23",
-    "444b1ae4d6e2ef4e": "999999999999999700000",
-    "444b1ae4d6e2ef4f": "999999999999999900000",
-    "444b1ae4d6e2ef50": "1e+21",
-    "3eb0c6f7a0b5ed8c": "9.999999999999997e-7",
-    "3eb0c6f7a0b5ed8d": "0.000001",
-    "41b3de4355555553": "333333333.3333332",
-    "41b3de4355555554": "333333333.33333325",
-    "41b3de4355555555": "333333333.3333333",
-    "41b3de4355555556": "333333333.3333334",
-    "41b3de4355555557": "333333333.33333343",
-    "becbf647612f3696": "-0.0000033333333333333333",
-    "43143ff3c1cb0959": "1424953923781206.2",
-}
 
 
 @given(values)
@@ -63,7 +37,7 @@ def test_numbers_equal_the_rfc8785_package_and_come_back(value: float) -> None:
     assert float(written) == value
 
 
-@pytest.mark.parametrize(("bits", "written"), RFC_8785_NUMBERS.items())
+@pytest.mark.parametrize(("bits", "written"), NUMBERS.items())
 def test_numbers_of_the_rfc(bits: str, written: str) -> None:
     (number,) = struct.unpack(">d", bytes.fromhex(bits))
     assert canonical(number).decode() == written

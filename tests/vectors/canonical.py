@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.vectors.reference import JSON, canonical, digest
 
-NUMBERS = {  # RFC 8785 appendix B
+NUMBERS = {  # RFC 8785 appendix B: IEEE 754 bits -> JSON
     "0000000000000000": "0",
     "8000000000000000": "0",
     "0000000000000001": "5e-324",
