@@ -3,5 +3,5 @@
 A stand-in for a language model, named as one in every method: it compares words and cannot tell meaning.
 """
 
-CHAT_MODEL = "glassbox-lexical-1"
+CHAT_MODEL = "glassbox-lexical-2"
 EMBEDDING_MODEL = "glassbox-lexical-embedding-1"

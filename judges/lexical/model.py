@@ -17,7 +17,10 @@ from judges.text import best_window, is_content, language, sentences, words
 
 RELEVANT_COVERAGE = 0.62
 COVERED = 0.85
-UNSUPPORTED = 0.60
+UNSUPPORTED = 0.65
+UNSUPPORTED_BROKEN = 0.80
+"""As `UNSUPPORTED`, for a statement with more than `NOVEL_RUN_COVERED` novel words in a row: one gap is often
+another word for the same thing, two together are more often another thing."""
 NOVEL_RUN_COVERED = 1
 NOVEL_RUN_UNSUPPORTED = 3
 MIN_WINDOW = 30
@@ -80,9 +83,10 @@ def support(statement: str, passages: Sequence[str]) -> Support:
     """Hold a statement of n words against the best window of max(30, 2n) words of a single passage.
 
     *unsupported*: a number, name or negation of the statement is absent there, or a word is negated on one side
-    only, or fewer than .60 of its content words are there, or three novel ones stand in a row. *covered*: at
-    least .85 are there and no two novel ones in a row. *undecided*: anything between. The passage that serves
-    the statement best counts, never the union of passages. A whole sentence of a passage is always covered.
+    only, or three novel content words stand in a row, or fewer than .65 of the content words are there (.80 where
+    two novel ones stand in a row). *covered*: at least .85 are there and no two novel ones in a row. *undecided*:
+    anything between. The passage that serves the statement best counts, never the union of passages. A whole
+    sentence of a passage is always covered.
     """
     best: tuple[int, float] | None = None
     found = Support("unsupported", "lexical:unsupported no passage was given", None)
@@ -118,11 +122,11 @@ def _compare(statement: Reading, source: Reading) -> tuple[Verdict, float, str]:
             return "unsupported", coverage, f"{'number' if is_number(word) else 'name'} absent: {word}"
     if statement.negations and NEGATION not in there:
         return "unsupported", coverage, "negation absent"
-    if coverage < UNSUPPORTED:
-        return "unsupported", coverage, figures
     run = _longest_run(novel)
     if run >= NOVEL_RUN_UNSUPPORTED:
         return "unsupported", coverage, f"{run} novel content words in a row"
+    if coverage < (UNSUPPORTED if run <= NOVEL_RUN_COVERED else UNSUPPORTED_BROKEN):
+        return "unsupported", coverage, f"{figures}, {run} novel in a row"
     if coverage >= COVERED and run <= NOVEL_RUN_COVERED:
         return "covered", coverage, figures
     return "undecided", coverage, f"{figures}, {run} novel in a row; counted as supported"
