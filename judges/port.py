@@ -10,9 +10,9 @@ from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import FAILED, Failed, NotApplicable, Scored
 
 NEEDS: Mapping[str, frozenset[str]] = {
-    "relevance": frozenset(("query", "retrieved_passages", "reference_answer", "chunk_scores")),
+    "relevance": frozenset(("query", "retrieved_passages", "reference_answer", "chunk_scores", "model")),
     "calibration": frozenset(("query", "retrieved_passages", "chunk_scores", "retrieved_entities")),
-    "grounding": frozenset(("query", "answer", "retrieved_passages", "source_documents")),
+    "grounding": frozenset(("query", "answer", "retrieved_passages", "source_documents", "model")),
     "terminology": frozenset(("answer", "retrieved_passages", "source_documents")),
     "structure": frozenset(("query", "answer", "retrieved_passages", "source_documents")),
 }

@@ -13,10 +13,20 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from glassbox.contract.canonical import canonical, sha256_hex
-from glassbox.contract.composite import PLACES
+from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
+from glassbox.contract.composite import PLACES, figure
 from glassbox.contract.verdict import KINDS
 
 
@@ -28,18 +38,32 @@ class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-Weight = Annotated[Decimal, Field(ge=0, le=1000, decimal_places=PLACES, allow_inf_nan=False)]
-Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=PLACES, allow_inf_nan=False)]
+def _sorted(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(names)))
+
+
+_AsFigure = PlainSerializer(figure, return_type=str, when_used="json")  # 0.5 and 0.50 are one setting in a task too
+Weight = Annotated[Decimal, Field(ge=0, le=1000, decimal_places=PLACES, allow_inf_nan=False), _AsFigure]
+Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=PLACES, allow_inf_nan=False), _AsFigure]
+Repeats = Annotated[int, Field(ge=1, le=9)]
+Names = Annotated[
+    tuple[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64)], ...],
+    Field(min_length=1, max_length=100),
+    AfterValidator(_sorted),
+]
+"""A set of names, sorted: the order in which people write them changes neither the digest nor a verdict."""
 
 
 class Part(_Settings):
     """A part's settings. `target_family`: the method family that the target was set for; a verdict by another
-    family is flagged `foreign_target`, because the figures do not compare."""
+    family is flagged `foreign_target`, because the figures do not compare. `agreement`: SHA-256 of the agreement card
+    that says how far this part's judge agrees with people."""
 
     enabled: bool = True
     weight: Weight
     target: Share | None = None
     target_family: str | None = None
+    agreement: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$")] = None
 
     @field_validator("target", mode="before")
     @classmethod
@@ -48,10 +72,13 @@ class Part(_Settings):
 
 
 class LlmRelevance(Part):
+    """`repeats`: how many times the model is asked; their agreement is reported, the first answer is the score."""
+
     weight: Weight = Decimal("0.70")
     target: Share | None = Decimal("0.85")
     target_family: str | None = "llm"
     higher_is_better: bool = True
+    repeats: Repeats = 1
 
 
 class SimilarityCalibration(Part):
@@ -65,6 +92,7 @@ class Faithfulness(Part):
     weight: Weight = Decimal("0.60")
     target: Share | None = Decimal("0.95")
     target_family: str | None = "llm"
+    repeats: Repeats = 1
 
 
 class AnswerRelevancy(Part):
@@ -74,6 +102,7 @@ class AnswerRelevancy(Part):
     target: Share | None = Decimal("0.80")
     target_family: str | None = "llm"
     strictness: Annotated[int, Field(ge=1, le=10)] = 1
+    repeats: Repeats = 1
 
 
 class Terminology(Part):
@@ -84,13 +113,34 @@ class Terminology(Part):
 
 
 class Entities(Part):
+    """`labels`: the types that an entity model looks for; `threshold`: its least confidence. Rules need neither."""
+
     weight: Weight = Decimal("0.35")
     target: Share | None = Decimal("0.90")
+    labels: Names = _sorted(
+        (
+            *("person", "organization", "location", "product", "event", "work of art", "law"),
+            *("date", "time", "money", "quantity", "percentage"),
+        )
+    )
+    threshold: Share = Decimal("0.50")
 
 
 class Relations(Part):
+    """`types`: what a relation model looks for; `threshold`: its least confidence. `pair_limit`: pairs of one answer
+    that are judged, in reading order. `both_directions`: a pair is asked about both ways round."""
+
     weight: Weight = Decimal("0.35")
     target: Share | None = Decimal("0.90")
+    types: Names = _sorted(
+        (
+            *("works for", "member of", "founded by", "owned by", "acquired by", "part of", "located in"),
+            *("born in", "died in", "married to", "parent of", "created by", "produces", "took place on"),
+        )
+    )
+    threshold: Share = Decimal("0.50")
+    pair_limit: Annotated[int, Field(ge=1, le=2000)] = 200
+    both_directions: bool = True
 
 
 class ContextualPrecisionParts(_Settings):
@@ -133,6 +183,9 @@ class Judges(_Settings):
     structural_fidelity: StructuralFidelity = StructuralFidelity()
 
 
+MAX_BYTES = 64 * 1024
+"""A policy's canonical form stands whole in every announcement."""
+
 PART_NAMES = tuple(part for parts in KINDS.values() for part in parts)
 
 
@@ -171,6 +224,17 @@ class Policy(_Settings):
             total += settings.weight
         if not total:
             raise ValueError("judges: the enabled weights sum to zero")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_read_back(self) -> Policy:
+        try:
+            size = len(written := canonical(self.document))
+            strict_loads(written)
+        except CanonicalError as error:
+            raise ValueError(f"{error.field}: {error.reason}") from None
+        if size > MAX_BYTES:
+            raise ValueError(f"{size} bytes in canonical form; at most {MAX_BYTES}")
         return self
 
     def _judges(self) -> Iterator[tuple[str, Any, list[tuple[str, Part]]]]:

@@ -152,6 +152,7 @@ class JudgeInput(_Input):
     reference_answer: str | None = None
     retrieved_entities: list[str] | None = None
     chunk_scores: list[float] | None = None
+    model: Model | None = None
 
 
 @dataclass(frozen=True)

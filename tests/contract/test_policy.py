@@ -58,6 +58,21 @@ def test_part_settings_are_the_design_s() -> None:
     assert policy.kind_settings("grounding")["answer_relevancy"]["strictness"] == 1
     assert policy.kind_settings("grounding")["faithfulness"]["empty_context"] == "not_applicable"
     assert policy.kind_settings("terminology")["terminology"]["reference"] == "aligned"
+    structure = policy.kind_settings("structure")
+    assert {"person", "organization", "location"} < set(structure["entities"]["labels"])
+    assert {"works for", "located in"} < set(structure["relations"]["types"])
+    assert (structure["relations"]["pair_limit"], structure["relations"]["both_directions"]) == (200, True)
+    assert [structure[part]["threshold"] for part in structure] == ["0.500000", "0.500000"]
+    asked = {**policy.kind_settings("relevance"), **policy.kind_settings("grounding")}
+    assert {part: settings["repeats"] for part, settings in asked.items()} == dict.fromkeys(asked, 1)
+    assert all(part.agreement is None for part in policy.parts().values())
+
+
+def test_a_task_has_figures_as_the_policy_s_document_has_them() -> None:
+    threshold = "[policy.mine.judges.structural_fidelity.parts.entities]\nthreshold = {}"
+    written = {figure: one(threshold.format(figure)).kind_settings("structure") for figure in ("0.4", "0.40", "4e-1")}
+    assert written["0.4"] == written["0.40"] == written["4e-1"]
+    assert written["0.4"]["entities"]["threshold"] == "0.400000"
 
 
 def test_shipped_policies_differ_from_the_default_only_where_the_design_says() -> None:
@@ -118,6 +133,16 @@ WRONG = [
         "[policy.mine.judges.semantic_faithfulness.parts.answer_relevancy]\nstrictness = 0",
         "parts.answer_relevancy.strictness: ",
     ),
+    ("[policy.mine.judges.semantic_faithfulness.parts.faithfulness]\nrepeats = 10", "parts.faithfulness.repeats: "),
+    (
+        "[policy.mine.judges.semantic_faithfulness.parts.faithfulness]\nagreement = 'x'",
+        "parts.faithfulness.agreement: ",
+    ),
+    ("[policy.mine.judges.structural_fidelity.parts.entities]\nlabels = []", "parts.entities.labels: .*at least 1"),
+    ("[policy.mine.judges.structural_fidelity.parts.entities]\nlabels = ['']", "parts.entities.labels.0: .*at least 1"),
+    ("[policy.mine.judges.structural_fidelity.parts.entities]\nlabels = 'person'", "parts.entities.labels: "),
+    ("[policy.mine.judges.structural_fidelity.parts.entities]\nlabels = ['a', \"\\u0000\"]", "entities.labels.0.: NUL"),
+    ("[policy.mine.judges.structural_fidelity.parts.relations]\npair_limit = 2001", "parts.relations.pair_limit: "),
     (
         "[policy.mine.judges.structural_fidelity.parts]\nterminology.weight = 0\nentities.weight = 0\n"
         "relations.enabled = false",
@@ -210,6 +235,48 @@ def test_the_digest_is_of_the_meaning_not_of_the_writing(weight: Decimal, share:
     assert all(isinstance(leaf, str | bool | list | dict | None) for leaf in flat(plain.document).values())
 
 
+names = st.lists(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=64)
+    .map(str.strip)
+    .filter(bool),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(
+    names,
+    names,
+    st.integers(1, 9),
+    st.integers(1, 2000),
+    st.booleans(),
+    st.none() | st.text("0123456789abcdef").map(lambda text: text.rjust(64, "0")[:64]),
+)
+def test_lists_and_counts_come_back_from_the_document(
+    labels: list[str], types: list[str], repeats: int, limit: int, both: bool, card: str | None
+) -> None:
+    relations = {"types": types, "pair_limit": limit, "both_directions": both}
+    structural = {"parts": {"entities": {"labels": labels, "agreement": card}, "relations": relations}}
+    semantic = {"parts": {"faithfulness": {"repeats": repeats}}}
+    policy = Policy.model_validate(
+        {"name": "mine", "judges": {"structural_fidelity": structural, "semantic_faithfulness": semantic}}
+    )
+    back = Policy.from_document(strict_loads(canonical(policy.document)))
+    assert back == policy
+    assert back.digest == policy.digest
+    parts = back.parts()
+    assert parts["entities"].model_dump()["labels"] == tuple(sorted(set(labels)))
+    assert parts["relations"].model_dump() | {"types": ()} == parts["relations"].model_dump() | relations | {
+        "types": ()
+    }
+    assert back.kind_settings("grounding")["faithfulness"]["repeats"] == repeats
+
+
+def test_the_order_of_labels_means_nothing() -> None:
+    entities = "[policy.mine.judges.structural_fidelity.parts.entities]\nlabels = {}"
+    assert one(entities.format(["b", "a"])).digest == one(entities.format(["a", " b ", "a"])).digest
+
+
 def test_the_digest_changes_with_any_setting() -> None:
     digests = {
         one(toml).digest
@@ -221,9 +288,11 @@ def test_the_digest_changes_with_any_setting() -> None:
             "ledger.channel = 'c'",
             "[policy.mine.judges.contextual_precision]\nenabled = false",
             "[policy.mine.judges.structural_fidelity.parts.terminology]\nreference = 'whole_sources'",
+            "[policy.mine.judges.structural_fidelity.parts.entities]\nlabels = ['person']",
+            f"[policy.mine.judges.structural_fidelity.parts.entities]\nagreement = '{'a' * 64}'",
         )
     }
-    assert len(digests) == 7
+    assert len(digests) == 9
 
 
 def test_from_document_refuses_what_is_not_a_policy() -> None:
