@@ -34,11 +34,12 @@ def _anything(_: object) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An answer that arrived, used or not. `schema`: the output's schema, or `embeddings`. `sample` tells apart the
-    answers to one prompt; `rejected`: the cause for which it was not used. Nothing in it depends on time, so that
-    the evidence of a second run is the same."""
+    """An answer that arrived, used or not. `schema`: the output's schema, or `embeddings`. `asked`: the model's name
+    as asked for; the answer has it as served. `sample` tells apart the answers to one prompt; `rejected`: the cause
+    for which it was not used. Nothing in it depends on time, so that the evidence of a second run is the same."""
 
     schema: str
+    asked: str
     sample: int
     prompt_digest: str
     answer: Answer
@@ -50,6 +51,7 @@ class Call:
         return {
             "schema": self.schema,
             "sample": self.sample,
+            "asked": self.asked,
             "model": self.answer.model,
             "prompt_digest": self.prompt_digest,
             "output_digest": sha256_hex(self.answer.raw),
@@ -152,7 +154,7 @@ class Session:
                 try:
                     made = use(answer)
                 except EndpointError as error:
-                    asked.append(Call(name, sample, digest, answer, error.cause))
+                    asked.append(Call(name, request["model"], sample, digest, answer, error.cause))
                     self.calls.append(asked[-1])
                     raise
             except EndpointError as error:
@@ -171,7 +173,7 @@ class Session:
                     sample, cut = self._next_sample(digest), cut or error.cause == "truncated"
                 await asyncio.sleep(delay)
             else:
-                asked.append(Call(name, sample, digest, answer))
+                asked.append(Call(name, request["model"], sample, digest, answer))
                 self.calls.append(asked[-1])
                 if self._store is not None:
                     await self._store.put(key, _encode(asked))
@@ -211,6 +213,7 @@ def _encode(calls: Sequence[Call]) -> bytes:
         [
             [
                 call.schema,
+                call.asked,
                 call.sample,
                 call.prompt_digest,
                 call.rejected,
@@ -230,8 +233,8 @@ def _decode(kept: bytes) -> list[Call] | None:
     """The calls, at least one; None for bytes that were not made by `_encode`."""
     try:
         return [
-            Call(schema, sample, digest, Answer(model, base64.b64decode(raw), finish, Usage(*usage)), rejected)
-            for schema, sample, digest, rejected, model, finish, raw, *usage in json.loads(kept)
+            Call(schema, asked, sample, digest, Answer(model, base64.b64decode(raw), finish, Usage(*usage)), rejected)
+            for schema, asked, sample, digest, rejected, model, finish, raw, *usage in json.loads(kept)
         ] or None
     except (ValueError, TypeError):
         return None

@@ -64,6 +64,7 @@ async def test_a_chat_call_sends_a_strict_schema_and_logs_its_answer(script, con
     assert call.evidence() == {
         "schema": "Number",
         "sample": 0,
+        "asked": "asked-1",
         "model": "served-1",
         "prompt_digest": call.prompt_digest,
         "output_digest": sha256_hex(b'{"number": 7}'),
