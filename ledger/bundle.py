@@ -1,10 +1,12 @@
 """The proof bundle: one file with which anybody can check a record without us.
 
 Canonical JSON with the keys `schema_version`, `record`, `policy` (null for a run or a review), `ledger` and, under
-that name, the proof that the receipt carries; with evidence also `salt` (hexadecimal), `request` and `evidence`
-(worker kind -> what that kind found). Read back by `ledger.verify`.
+that name, the proof that the receipt carries; with evidence also `salt` (hexadecimal), `request`, `evidence`
+(worker kind -> what that kind found) and, where all of them are still there, `raw`: the raw model outputs that the
+evidence cites (SHA-256 -> base64). Read back by `ledger.verify`.
 """
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +18,13 @@ from ledger.verify import SCHEMA_VERSION
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What opens a record's digests: the content itself. `evidence`: worker kind -> evidence it counted."""
+    """What opens a record's digests: the content itself. `evidence`: worker kind -> evidence it counted. `raw`: every
+    raw output that it cites, by SHA-256; None where one is lost."""
 
     salt: bytes
     request: Mapping[str, Any]
     evidence: Mapping[str, Any]
+    raw: Mapping[str, bytes] | None = None
 
 
 def make_bundle(receipt: Receipt, policy: Mapping[str, Any] | None, disclosure: Disclosure | None = None) -> bytes:
@@ -36,4 +40,6 @@ def make_bundle(receipt: Receipt, policy: Mapping[str, Any] | None, disclosure: 
         bundle["salt"] = disclosure.salt.hex()
         bundle["request"] = dict(disclosure.request)
         bundle["evidence"] = dict(disclosure.evidence)
+        if disclosure.raw is not None:
+            bundle["raw"] = {digest: base64.b64encode(raw).decode() for digest, raw in disclosure.raw.items()}
     return canonical(bundle)

@@ -6,10 +6,11 @@ library, `cryptography` and the few plain files that define these things, so tha
 """
 
 import argparse
+import base64
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ SCHEMA_VERSION = "1"
 
 _KEYS = frozenset({"schema_version", "record", "policy", "ledger"})
 _DISCLOSED = frozenset({"salt", "request", "evidence"})
+_OUTPUTS = "raw"
 _PROOF_KEYS = frozenset({"origin", "index", "tree_size", "path", "checkpoint"})
 _BACKENDS = ("merkle", "fabric")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -75,12 +77,13 @@ def verify_bundle(raw: bytes, vkeys: Sequence[str]) -> list[Step]:
         ("record", lambda: _record(bundle)),
         ("request", lambda: _request(bundle)),
         ("evidence", lambda: _evidence(bundle)),
+        (_OUTPUTS, lambda: _raw(bundle)),
         ("checkpoint", lambda: _checkpoint(bundle)),
         ("inclusion", lambda: _inclusion(bundle)),
         ("signature", lambda: _signature(bundle, keys)),
     ]
     for name, check in checks:
-        if name in _DISCLOSED and name not in bundle:
+        if name in _DISCLOSED | {_OUTPUTS} and name not in bundle:
             continue
         if not holds(name, check):
             break
@@ -116,6 +119,8 @@ def _format(raw: bytes, bundle: dict[str, Any]) -> str:
     if backend not in _BACKENDS:
         raise _Fails(f"ledger: one of {', '.join(_BACKENDS)}")
     disclosed = _DISCLOSED if value.keys() & _DISCLOSED else frozenset[str]()
+    if disclosed and _OUTPUTS in value:
+        disclosed |= {_OUTPUTS}
     _expect_keys(value, _KEYS | {backend} | disclosed, "")
     for name in ("record", backend, *(disclosed - {"salt"})):
         if not isinstance(value[name], dict):
@@ -179,6 +184,35 @@ def _evidence(bundle: Mapping[str, Any]) -> str:
     if evidence_digest(by_kind) != bundle["record"].get("evidence_digest"):
         raise _Fails("salt and evidence do not give the record's evidence_digest")
     return "evidence as cited"
+
+
+def _raw(bundle: Mapping[str, Any]) -> str:
+    outputs, cited = bundle[_OUTPUTS], set(cited_outputs(bundle["evidence"]))
+    for digest, text in outputs.items():
+        if sha256_hex(_decoded(text)) != digest:
+            raise _Fails("a raw output is not what its name says")
+    if outputs.keys() != cited:
+        raise _Fails("the raw outputs are not those that the evidence cites")
+    return f"{len(cited)} raw outputs as cited"
+
+
+def cited_outputs(evidence: Any) -> Iterator[str]:
+    """SHA-256 of each raw model output that evidence cites: the values of `output_digest`, wherever they stand."""
+    for key, value in evidence.items() if isinstance(evidence, dict) else enumerate(evidence):
+        if isinstance(value, dict | list):
+            yield from cited_outputs(value)
+        elif key == "output_digest" and isinstance(value, str):
+            yield value
+
+
+def _decoded(text: Any) -> bytes:
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        raise _Fails("a raw output is not base64") from None
+    if base64.b64encode(raw).decode() != text:
+        raise _Fails("a raw output is not base64 as RFC 4648 has it")
+    return raw
 
 
 def _checkpoint(bundle: Mapping[str, Any]) -> str:

@@ -26,10 +26,18 @@ GOLDEN = Path(__file__).parent / "golden" / "bundle.json"
 GOLDEN_KEY = (GOLDEN.parent / "bundle.vkey").read_text(encoding="utf-8").strip()
 SIGNER = Signer("log.example/verify", bytes(32))
 VKEY = str(SIGNER.verifier)
+OUTPUT, VECTORS = b'{"statements": ["330 m"]}', bytes(range(7))
 DISCLOSURE = Disclosure(
     salt=bytes(range(32)),
     request={"query": "How tall is it?", "answer": "330 m", "chunk_scores": [0.5, 1e-7], "metadata": {"lang": "en"}},
-    evidence={"grounding": {"claims": [{"text": "330 m", "verdict": True, "span": [0, 5]}]}, "calibration": {}},
+    evidence={
+        "grounding": {
+            "claims": [{"text": "330 m", "verdict": True, "span": [0, 5]}],
+            "calls": [{"output_digest": sha256_hex(OUTPUT)}, {"output_digest": sha256_hex(OUTPUT)}],
+        },
+        "calibration": {"calls": [{"output_digest": sha256_hex(VECTORS)}]},
+    },
+    raw={sha256_hex(raw): raw for raw in (OUTPUT, VECTORS)},
 )
 
 
@@ -156,10 +164,31 @@ def test_a_bundle_holds_with_and_without_evidence() -> None:
     assert "record e:1 (trust 0.912345, fail) follows from its parts" in line
     assert "number 6 there" in line
     assert f"signed by {SIGNER.verifier.label}" in line
-    assert "request as cited; evidence as cited" in line
+    assert "request as cited; evidence as cited; 2 raw outputs as cited" in line
     plain = outcome(make_bundle(receipt_of(disclosed_record()), POLICY.document))
     assert plain.startswith("holds: ")
     assert "evidence" not in plain
+
+
+def test_raw_outputs_are_all_that_the_evidence_cites_or_none() -> None:
+    without = {name: value for name, value in DOCUMENT.items() if name != "raw"}
+    assert outcome(canonical(without)).startswith("holds: ")
+    assert outcome(canonical({**DOCUMENT, "raw": {}})).startswith("does not hold (raw): the raw outputs are not those")
+    more = {**DOCUMENT["raw"], sha256_hex(b""): ""}
+    assert outcome(canonical({**DOCUMENT, "raw": more})).startswith(
+        "does not hold (raw): the raw outputs are not those"
+    )
+    alone = make_bundle(receipt_of(disclosed_record()), POLICY.document)
+    undisclosed = canonical({**strict_loads(alone), "raw": DOCUMENT["raw"]})
+    assert outcome(undisclosed).startswith("does not hold (format): raw: no such field")
+
+
+def test_a_raw_output_is_written_in_one_way() -> None:
+    digest = sha256_hex(VECTORS)
+    assert DOCUMENT["raw"][digest] == "AAECAwQFBg=="
+    for text in ("AAECAwQFBh==", "AAECAwQFBg", "AAECAwQFBg==\n", 7, None):
+        changed = {**DOCUMENT, "raw": {**DOCUMENT["raw"], digest: text}}
+        assert outcome(canonical(changed)).startswith("does not hold (raw): a raw output is not base64"), text
 
 
 def test_a_bundle_made_by_an_earlier_version_still_holds() -> None:
