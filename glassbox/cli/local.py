@@ -99,7 +99,7 @@ async def bench(settings: Settings, policy: str | None = None) -> AsyncIterator[
         from judges.llm import EndpointClient
 
         offline = None if settings.llm_base_url else await stack.enter_async_context(LexicalServer())
-        client = EndpointClient(settings.endpoint(offline.url if offline else None))
+        client = EndpointClient(settings.endpoint(offline.url if offline else None), settings.id_key())
         stack.push_async_callback(client.close)
         made = Bench(client, policies, default, settings.id_key)
         stack.push_async_callback(made.close)

@@ -148,7 +148,7 @@ class RoleProcess:
         if self.role in ASKS_A_MODEL:
             from judges.llm import EndpointClient
 
-            client = EndpointClient(self._settings.endpoint())
+            client = EndpointClient(self._settings.endpoint(), self._settings.id_key())
             resources.push_async_callback(client.close)
         judge = await asyncio.to_thread(make_judge, self.role, client)
         resources.push_async_callback(judge.close)

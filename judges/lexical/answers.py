@@ -7,6 +7,7 @@ from typing import Any
 
 from judges.lexical.model import question_back, relevance, support
 from judges.lexical.statements import noncommittal, statements
+from judges.llm.fence import enclosed
 
 Data = Mapping[str, Any]
 
@@ -60,8 +61,9 @@ _TITLE = re.compile(f'"title":\\s*"({"|".join(SCHEMAS)})"')
 
 
 def answer(schema: str, prompt: str) -> dict[str, Any]:
-    """The output for the named schema. `prompt` is the last user message; its data is the JSON object after the last
-    line that begins with "input: " (or, for PassageVerdicts, after the last line "INPUT").
+    """The output for the named schema. `prompt` is the last user message; its data is the JSON object that the whole
+    message fences, under whatever key, or the one after the last line that begins with "input: " (for PassageVerdicts,
+    after the last line "INPUT").
 
     JSON has no line break inside a string, so no text in the data can begin such a line. Raises PromptError for an
     unknown schema and for a prompt without the data that its task needs.
@@ -79,6 +81,8 @@ def schema_in(texts: list[str]) -> str | None:
 
 
 def _instructions(prompt: str) -> str:
+    if enclosed(prompt) is not None:
+        return ""
     ends = [at for marker, _ in _TASKS.values() if (at := _marked(prompt, marker)) is not None]
     return prompt[: max(ends)] if ends else prompt
 
@@ -89,15 +93,17 @@ def _marked(prompt: str, marker: str) -> int | None:
 
 
 def _data(prompt: str, marker: str) -> Data:
-    at = _marked(prompt, marker)
+    fenced = enclosed(prompt)
+    where = "inside the fence of" if fenced is not None else f"after {marker.strip()!r} in"
+    at = _marked(prompt, marker) if fenced is None else 0
     if at is None:
-        raise PromptError(f"the user message has no line that begins with {marker.strip()!r} followed by JSON")
+        raise PromptError(f"the user message has no fence and no line that begins with {marker.strip()!r}")
     try:
-        data, _ = json.JSONDecoder().raw_decode(prompt, at)
+        data, _ = json.JSONDecoder().raw_decode(prompt if fenced is None else fenced, at)
     except (ValueError, RecursionError):
-        raise PromptError(f"what follows {marker.strip()!r} in the user message is not JSON") from None
+        raise PromptError(f"what stands {where} the user message is not JSON") from None
     if not isinstance(data, dict):
-        raise PromptError(f"what follows {marker.strip()!r} in the user message is not a JSON object")
+        raise PromptError(f"what stands {where} the user message is not a JSON object")
     return data
 
 

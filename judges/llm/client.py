@@ -19,6 +19,7 @@ import aiohttp
 
 from judges.llm.endpoint import Endpoint, environment_proxy
 from judges.llm.errors import EndpointError, status_error
+from judges.llm.fence import Fence
 from judges.llm.session import Session
 from judges.port import ResponseCache
 
@@ -41,10 +42,14 @@ class ClientStats:
 
 
 class EndpointClient:
-    """Shared by all judges of a process; each evaluation asks through a `session` of its own."""
+    """Shared by all judges of a process; each evaluation asks through a `session` of its own. `fence` encloses what
+    is judged; `fence_key` is the id key."""
 
-    def __init__(self, endpoint: Endpoint, *, jitter: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self, endpoint: Endpoint, fence_key: bytes = b"", *, jitter: Callable[[], float] = random.random
+    ) -> None:
         self.endpoint, self.jitter, self.stats = endpoint, jitter, ClientStats()
+        self.fence = Fence(fence_key)
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._proxy = environment_proxy(endpoint.base_url)
         self._http: aiohttp.ClientSession | None = None
