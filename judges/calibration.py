@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Failed, Method, NotApplicable, Scored
-from judges.extract import terms
 from judges.lexical import EMBEDDING_MODEL
 from judges.llm import EndpointClient
+from judges.names import terms
 from judges.port import NEEDS, Case, JudgeError, Judgement
 from judges.text import sentences
 

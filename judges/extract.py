@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 
 from glassbox.contract.verdict import Method
 from judges.lexical.statements import statements
-from judges.text import Span, Token, is_content, language, normalise, sentences, words
+from judges.names import HONORIFICS, name_form, terms
+from judges.text import Span, Token, is_content, language, sentences
 from judges.values import values
 
 NAME = "name"
@@ -89,37 +90,6 @@ class RuleExtractor:
         return await asyncio.to_thread(find_pairs, text, entities, limit)
 
 
-# --- words as names are compared ------------------------------------------------------------------------------
-
-_ELIDED = re.compile(r"(?:[cdjlmnst]|qu|dell|all|nell|sull|dall|un)['’ʼ](?=\w\w)", re.IGNORECASE)
-_AMPERSAND = re.compile(r"[ \u00a0]?&[ \u00a0]?")
-_BETWEEN_INITIALS = frozenset((".", ". ", ".\u00a0"))
-
-
-def terms(text: str) -> list[Token]:
-    """The words under which names are compared, with their places: case folded NFC without possessives and
-    elisions, initials joined ("U.S." and "US" are "us", "J. K." is "jk"), "&" as "and"."""
-    made: list[Token] = []
-    initials = False
-    for token in words(text):
-        start, plain = token.start, normalise(token.text)
-        if "'" in plain:
-            if elided := _ELIDED.match(token.text):
-                start += elided.end()
-                plain = normalise(text[start : token.end])
-            plain = plain.removesuffix("'s")
-        single = len(plain) == 1 and text[start].isupper()
-        if made and (gap := text[made[-1].end : token.start]) != " ":
-            if single and initials and gap in _BETWEEN_INITIALS:
-                made[-1] = Token(made[-1].text + plain, made[-1].start, token.end)
-                continue
-            if "&" in gap and _AMPERSAND.fullmatch(gap):
-                made.append(Token("and", made[-1].end, token.start))
-        initials = single
-        made.append(Token(plain, start, token.end))
-    return made
-
-
 # --- names ----------------------------------------------------------------------------------------------------
 
 _PARTICLE_LISTING = (
@@ -127,11 +97,6 @@ _PARTICLE_LISTING = (
 )
 _PARTICLES = frozenset(_PARTICLE_LISTING.split())
 _GERMAN_PARTICLES = frozenset(("and", "de", "la", "da", "van"))  # "von" and "der" join any two German nouns
-_HONORIFIC_LISTING = (
-    "mr mrs ms miss mx dr prof professor sir dame lord lady rev hon st herr frau monsieur madame mme mlle señor señora"
-    " sr sra don doña president senator captain judge minister chancellor gen general col lt sgt"
-)
-_HONORIFICS = frozenset(_HONORIFIC_LISTING.split())
 _OPENER_LISTING = (
     "however therefore yesterday today tomorrow according additionally furthermore moreover meanwhile finally first"
     " second third overall although despite since unlike like instead similarly consequently thus hence later now"
@@ -246,7 +211,7 @@ def _run(sentence: _Sentence, index: int, taken: set[int], particles: frozenset[
     pending: list[int] = []
     for following in range(index + 1, min(index + _LONGEST, len(sentence.terms))):
         last = sentence.raw(following - 1)
-        abbreviated = len(last) == 1 or sentence.terms[following - 1].text in _HONORIFICS or "." in last
+        abbreviated = len(last) == 1 or sentence.terms[following - 1].text in HONORIFICS or "." in last
         gap = sentence.gap(following)
         if following in taken or not (_JOINT.fullmatch(gap) or (abbreviated and _AFTER_INITIAL.fullmatch(gap))):
             break
@@ -296,25 +261,18 @@ def _name(sentence: _Sentence, run: list[int], opening: bool, casing: _Casing, s
         return None
     if len(run) == 1:
         raw = sentence.raw(run[0])
-        if len(raw) == 1 or (german and not _distinctive(raw)) or first in _HONORIFICS:
+        if len(raw) == 1 or (german and not _distinctive(raw)) or first in HONORIFICS:
             return None
     if not run:
         return None
     start, end = sentence.terms[run[0]].start, sentence.terms[run[-1]].end
-    forms = [_form(sentence, run), _form(sentence, alternative)]
+    forms = [name_form(sentence.text, [sentence.terms[n] for n in run]), name_form(sentence.text, [sentence.terms[n] for n in alternative])]
     return Entity(sentence.text[start:end], NAME, start, end, tuple(dict.fromkeys(filter(None, forms))))
 
 
 def _distinctive(raw: str) -> bool:
     """Capitals beyond the first letter: an acronym or a name such as "OpenAI"."""
     return any(character.isupper() for character in raw[1:])
-
-
-def _form(sentence: _Sentence, run: Sequence[int]) -> str:
-    said = [sentence.terms[index].text for index in run]
-    while len(said) > 1 and said[0] in _HONORIFICS:
-        said = said[1:]
-    return " ".join(said)
 
 
 def _overlaps(term: Token, found: Sequence[Entity]) -> bool:
