@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Outputs:
+    """The raw model outputs that counted evidence cites, by SHA-256: those that are there, those that are lost, and
+    those that are no longer what was put."""
+
+    kept: Mapping[str, bytes] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    damaged: frozenset[str] = frozenset()
+
+    @property
+    def lost(self) -> frozenset[str]:
+        return self.missing | self.damaged
+
+
+@dataclass(frozen=True)
 class Dossier:
     """`policy`: canonical, None for a run or review. `request` with its salt, None where it was erased or is not in
     this store. `sealed`: worker kind -> what that worker sealed: its `verdicts` and its judge's `evidence`."""
@@ -30,6 +44,7 @@ class Dossier:
     request: StoredRequest | None = None
     erased_at: str | None = None
     sealed: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    outputs: Outputs = Outputs()
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -70,7 +85,9 @@ class Archive:
             return Dossier(receipt, policy, erased_at=request.erased_at)
         if request is None:
             return Dossier(receipt, policy)
-        return Dossier(receipt, policy, request, sealed=await self._counted(record, request.salt))
+        sealed = await self._counted(record, request.salt)
+        outputs = await self._outputs(record["evaluation_id"], sealed, request.salt)
+        return Dossier(receipt, policy, request, sealed=sealed, outputs=outputs)
 
     async def _whole(self, prefix: str) -> str:
         found = await self._log.find(prefix, 2)
@@ -98,6 +115,24 @@ class Archive:
                 raw = {kind: await self._vault.evidence(evaluation_id, kind, some[kind], salt) for kind in some}
                 return {kind: strict_loads(content, max_depth=64) for kind, content in raw.items() if content}
         return {}
+
+    async def _outputs(self, evaluation_id: str, sealed: Mapping[str, Any], salt: bytes) -> Outputs:
+        from ledger.evidence import StoreDamaged
+        from ledger.verify import cited_outputs
+
+        kept: dict[str, bytes] = {}
+        missing, damaged = set(), set()
+        for digest in set(cited_outputs(sealed)):
+            try:
+                raw = await self._vault.raw(evaluation_id, digest, salt)
+            except StoreDamaged:
+                damaged.add(digest)
+            else:
+                if raw is None:
+                    missing.add(digest)
+                else:
+                    kept[digest] = raw
+        return Outputs(kept, frozenset(missing), frozenset(damaged))
 
 
 def _subsets(by_kind: Mapping[str, list[str]]) -> Any:

@@ -22,7 +22,7 @@ def proof(
     evaluation_id: Annotated[str, typer.Argument(metavar="ID", help="An evaluation id, or the beginning of one.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - is standard output.")],
     with_evidence: Annotated[
-        bool, typer.Option("--with-evidence", help="Disclose request, salt and evidence in it.")
+        bool, typer.Option("--with-evidence", help="Disclose request, salt, evidence and raw outputs in it.")
     ] = False,
 ) -> None:
     """Write a record's proof bundle: the record, the policy it was judged by, and its place in the signed log.
@@ -31,11 +31,14 @@ def proof(
 
     Example: glassbox proof transit-fare-01 -o proof.json
     """
+    from glassbox.cli.errors import say
     from glassbox.settings import Settings
 
     settings = Settings.load()
     dossier = asyncio.run(find(settings, evaluation_id))
     bundle = bundle_of(dossier, with_evidence=with_evidence)
+    if with_evidence and dossier.outputs.lost:
+        say(f"{len(dossier.outputs.lost)} raw outputs are lost or damaged: the bundle has none of them")
     if str(output) == "-":
         sys.stdout.buffer.write(bundle)
         return
@@ -70,7 +73,8 @@ def bundle_of(dossier: Dossier, *, with_evidence: bool) -> bytes:
     if dossier.request is None:
         raise CommandError(f"the evidence store has nothing of {evaluation_id}; leave --with-evidence out")
     request = strict_loads(dossier.request.request, max_depth=64)
-    return make_bundle(dossier.receipt, dossier.policy, Disclosure(dossier.request.salt, request, dossier.sealed))
+    raw = None if dossier.outputs.lost else dossier.outputs.kept
+    return make_bundle(dossier.receipt, dossier.policy, Disclosure(dossier.request.salt, request, dossier.sealed, raw))
 
 
 def verify(
