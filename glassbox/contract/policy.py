@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    StringConstraints,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
-from glassbox.contract.composite import PLACES, figure
+from glassbox.contract.composite import PLACES
+from glassbox.contract.judge_settings import Judges, OwnJudge, Part, SettingsModel, Share, kind_of_parts
 from glassbox.contract.verdict import KINDS
 
 
@@ -34,167 +25,17 @@ class PolicyError(ValueError):
     """A policy that cannot be used; the message names the key that is wrong."""
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-def _sorted(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(names)))
-
-
-_AsFigure = PlainSerializer(figure, return_type=str, when_used="json")  # 0.5 and 0.50 are one setting in a task too
-Weight = Annotated[Decimal, Field(ge=0, le=1000, decimal_places=PLACES, allow_inf_nan=False), _AsFigure]
-Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=PLACES, allow_inf_nan=False), _AsFigure]
-Repeats = Annotated[int, Field(ge=1, le=9)]
-Names = Annotated[
-    tuple[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64)], ...],
-    Field(min_length=1, max_length=100),
-    AfterValidator(_sorted),
-]
-"""A set of names, sorted: the order in which people write them changes neither the digest nor a verdict."""
-
-
-class Part(_Settings):
-    """A part's settings. `target_family`: the method family that the target was set for; a verdict by another
-    family is flagged `foreign_target`, because the figures do not compare. `agreement`: SHA-256 of the agreement card
-    that says how far this part's judge agrees with people."""
-
-    enabled: bool = True
-    weight: Weight
-    target: Share | None = None
-    target_family: str | None = None
-    agreement: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$")] = None
-
-    @field_validator("target", mode="before")
-    @classmethod
-    def _none(cls, value: Any) -> Any:
-        return None if value == "none" else value  # TOML has no null
-
-
-class LlmRelevance(Part):
-    """`repeats`: how many times the model is asked; their agreement is reported, the first answer is the score."""
-
-    weight: Weight = Decimal("0.70")
-    target: Share | None = Decimal("0.85")
-    target_family: str | None = "llm"
-    higher_is_better: bool = True
-    repeats: Repeats = 1
-
-
-class SimilarityCalibration(Part):
-    """`higher_is_better`: false where the retriever reports distances."""
-
-    weight: Weight = Decimal("0.30")
-    higher_is_better: bool = True
-
-
-class Faithfulness(Part):
-    weight: Weight = Decimal("0.60")
-    target: Share | None = Decimal("0.95")
-    target_family: str | None = "llm"
-    repeats: Repeats = 1
-
-
-class AnswerRelevancy(Part):
-    """`strictness`: questions generated from the answer, one call each."""
-
-    weight: Weight = Decimal("0.40")
-    target: Share | None = Decimal("0.80")
-    target_family: str | None = "llm"
-    strictness: Annotated[int, Field(ge=1, le=10)] = 1
-    repeats: Repeats = 1
-
-
-class Terminology(Part):
-    """`reference`: what the answer's wording is compared with."""
-
-    weight: Weight = Decimal("0.30")
-    reference: Literal["aligned", "whole_sources"] = "aligned"
-
-
-class Entities(Part):
-    """`labels`: the types that an entity model looks for; `threshold`: its least confidence. Rules need neither."""
-
-    weight: Weight = Decimal("0.35")
-    target: Share | None = Decimal("0.90")
-    labels: Names = _sorted(
-        (
-            *("person", "organization", "location", "product", "event", "work of art", "law"),
-            *("date", "time", "money", "quantity", "percentage"),
-        )
-    )
-    threshold: Share = Decimal("0.50")
-
-
-class Relations(Part):
-    """`types`: what a relation model looks for; `threshold`: its least confidence. `pair_limit`: pairs of one answer
-    that are judged, in reading order. `both_directions`: a pair is asked about both ways round."""
-
-    weight: Weight = Decimal("0.35")
-    target: Share | None = Decimal("0.90")
-    types: Names = _sorted(
-        (
-            *("works for", "member of", "founded by", "owned by", "acquired by", "part of", "located in"),
-            *("born in", "died in", "married to", "parent of", "created by", "produces", "took place on"),
-        )
-    )
-    threshold: Share = Decimal("0.50")
-    pair_limit: Annotated[int, Field(ge=1, le=2000)] = 200
-    both_directions: bool = True
-
-
-class ContextualPrecisionParts(_Settings):
-    llm_relevance: LlmRelevance = LlmRelevance()
-    similarity_calibration: SimilarityCalibration = SimilarityCalibration()
-
-
-class SemanticFaithfulnessParts(_Settings):
-    faithfulness: Faithfulness = Faithfulness()
-    answer_relevancy: AnswerRelevancy = AnswerRelevancy()
-
-
-class StructuralFidelityParts(_Settings):
-    terminology: Terminology = Terminology()
-    entities: Entities = Entities()
-    relations: Relations = Relations()
-
-
-class ContextualPrecision(_Settings):
-    enabled: bool = True
-    weight: Weight = Decimal("0.30")
-    parts: ContextualPrecisionParts = ContextualPrecisionParts()
-
-
-class SemanticFaithfulness(_Settings):
-    enabled: bool = True
-    weight: Weight = Decimal("0.40")
-    parts: SemanticFaithfulnessParts = SemanticFaithfulnessParts()
-
-
-class StructuralFidelity(_Settings):
-    enabled: bool = True
-    weight: Weight = Decimal("0.30")
-    parts: StructuralFidelityParts = StructuralFidelityParts()
-
-
-class Judges(_Settings):
-    contextual_precision: ContextualPrecision = ContextualPrecision()
-    semantic_faithfulness: SemanticFaithfulness = SemanticFaithfulness()
-    structural_fidelity: StructuralFidelity = StructuralFidelity()
-
-
 MAX_BYTES = 64 * 1024
 """A policy's canonical form stands whole in every announcement."""
 
-PART_NAMES = tuple(part for parts in KINDS.values() for part in parts)
 
-
-class Policy(_Settings):
+class Policy(SettingsModel):
     """When an answer is trusted. Thresholds and targets are in [0, 1]; `deadline_s` in seconds."""
 
     schema_version: Literal["1"] = "1"
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
     threshold: Share = Decimal("0.80")
+    judges: Judges = Judges()
     vetoes: tuple[str, ...] = ("faithfulness",)
     review_on: tuple[str, ...] = ("answer_relevancy", "entities", "llm_relevance")
     min_coverage: Share = Decimal("0.50")
@@ -202,20 +43,21 @@ class Policy(_Settings):
     empty_context: Literal["not_applicable", "unsupported"] = "not_applicable"
     deadline_s: Annotated[Decimal, Field(gt=0, le=86400, decimal_places=PLACES, allow_inf_nan=False)] = Decimal(300)
     ledger: Mapping[Literal["channel", "chaincode"], str] = Field(default_factory=dict)
-    judges: Judges = Judges()
 
     @field_validator("vetoes", "review_on")
     @classmethod
-    def _parts_exist(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if name not in PART_NAMES:
-                raise ValueError(f"no part is called {name!r}{nearest(name, PART_NAMES)}")
+    def _parts_exist(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if "judges" in info.data:  # else they are wrong themselves, and that is said
+            names = [part for _, _, parts in info.data["judges"].tables() for part, _ in parts]
+            for name in value:
+                if name not in names:
+                    raise ValueError(f"no part is called {name!r}{nearest(name, names)}")
         return tuple(sorted(set(value)))
 
     @model_validator(mode="after")
     def _weights(self) -> Policy:
         total = Decimal(0)
-        for judge, settings, parts in self._judges():
+        for judge, settings, parts in self.judges.tables():
             inner = [part.weight for _, part in parts if part.enabled]
             if not settings.enabled or not inner:
                 continue
@@ -237,30 +79,30 @@ class Policy(_Settings):
             raise ValueError(f"{size} bytes in canonical form; at most {MAX_BYTES}")
         return self
 
-    def _judges(self) -> Iterator[tuple[str, Any, list[tuple[str, Part]]]]:
-        for judge in type(self.judges).model_fields:
-            settings = getattr(self.judges, judge)
-            yield judge, settings, [(name, getattr(settings.parts, name)) for name in type(settings.parts).model_fields]
-
     def parts(self) -> dict[str, Part]:
         """Enabled part name -> its settings."""
         return {
             name: part
-            for _, settings, parts in self._judges()
+            for _, settings, parts in self.judges.tables()
             if settings.enabled
             for name, part in parts
             if part.enabled
         }
 
+    def own_kinds(self) -> tuple[str, ...]:
+        """The worker kinds of judges of one's own that have at least one enabled part, sorted."""
+        judges = self.judges.own().values()
+        return tuple(sorted({j.kind for j in judges if j.enabled and any(part.enabled for part in j.parts.values())}))
+
     def kinds(self) -> tuple[str, ...]:
-        """The worker kinds that have at least one enabled part, in the order of `KINDS`."""
+        """The worker kinds that have at least one enabled part: in the order of `KINDS`, then one's own."""
         parts = self.parts()
-        return tuple(kind for kind, names in KINDS.items() if parts.keys() & set(names))
+        return (*(kind for kind, names in KINDS.items() if parts.keys() & set(names)), *self.own_kinds())
 
     def kind_settings(self, kind: str) -> dict[str, dict[str, Any]]:
         """Part name -> settings as JSON, for the enabled parts of a worker kind: what a task carries."""
-        parts = self.parts()
-        settings = {name: parts[name].model_dump(mode="json") for name in KINDS[kind] if name in parts}
+        mine = [name for name, its in kind_of_parts(self.document).items() if its == kind]
+        settings = {name: part.model_dump(mode="json") for name, part in self.parts().items() if name in mine}
         if "faithfulness" in settings:
             settings["faithfulness"]["empty_context"] = self.empty_context
         return settings
@@ -342,6 +184,11 @@ def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
 
 
 def _validated(values: dict[str, Any]) -> Policy:
+    judges = values.get("judges")
+    for judge, table in judges.items() if isinstance(judges, Mapping) else ():
+        if judge not in Judges.model_fields and not (isinstance(table, Mapping) and "parts" in table):
+            hint = nearest(judge, Judges.model_fields) or "; a judge of your own needs a table of parts"
+            raise PolicyError(f"policy.{values.get('name', '?')}.judges.{judge}: no such key{hint}")
     try:
         return Policy.model_validate(values)
     except ValidationError as error:
@@ -356,7 +203,7 @@ def _validated(values: dict[str, Any]) -> Policy:
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     model: Any = Policy
     for step in location:
-        model = model.model_fields[step].annotation
+        model = OwnJudge if model is Judges and step not in Judges.model_fields else model.model_fields[step].annotation
     return list(model.model_fields)
 
 

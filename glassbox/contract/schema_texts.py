@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from glassbox.contract.policy import PART_NAMES
+from glassbox.contract.judge_settings import PART_NAMES, RESERVED_KINDS
 from glassbox.contract.record import RESERVED_PREFIXES
 from glassbox.contract.request import SUPPORTED_MAJOR
 from glassbox.contract.verdict import FAILED, KINDS, NOT_APPLICABLE
@@ -24,7 +24,8 @@ TIME: Schema = {
 }
 _OWN_ID = {**IDENTIFIER, "not": {"pattern": f"^({'|'.join(RESERVED_PREFIXES)})"}}
 _NOT_BLANK = {"type": "string", "pattern": "[^\\s\u200b\u200c\u200d\u2060\ufeff]"}
-_PART = {"enum": list(PART_NAMES)}
+_PART = {**CODE, "examples": list(PART_NAMES)}  # a judge of one's own has others
+_KIND = {**CODE, "examples": list(KINDS)}
 _PARTS = {"type": "array", "items": _PART}
 _SCORECARD, _REFERENCE = {"$ref": "#/$defs/ScorecardRecord"}, {"$ref": "#/$defs/ReferenceRecord"}
 
@@ -47,8 +48,15 @@ SHAPES: dict[str, Schema] = {
     "evaluation_id": IDENTIFIER,
     "supersedes": IDENTIFIER,
     "part": _PART,
-    "kind": {"enum": list(KINDS)},
-    "kinds": {"type": "array", "items": {"enum": list(KINDS)}},
+    "kind": _KIND,
+    "kinds": {"type": "array", "items": _KIND},
+    "OwnJudge.kind": {**CODE, "not": {"enum": sorted(RESERVED_KINDS)}},
+    "OwnJudge.parts": {
+        "type": "object",
+        "propertyNames": CODE,
+        "additionalProperties": {"$ref": "#/$defs/OwnPart"},
+        "minProperties": 1,
+    },
     "vetoes": _PARTS,
     "review_on": _PARTS,
     "Scored.score": FIGURE,
@@ -80,7 +88,11 @@ MODELS = {
     "decimal places; enabled weights must not sum to zero, in a judge or over the judges.",
     "PolicyDocument": "A policy in the canonical form that records cite: the SHA-256 of its RFC 8785 bytes is their "
     "policy_digest. Every key is present and every figure is a decimal string with 6 places.",
-    "Judges": "The three judges. Weights renormalise over those that are enabled.",
+    "Judges": "The three judges, and those of one's own under names of their own. Weights renormalise over those that "
+    "are enabled.",
+    "OwnJudge": "A judge that a package registers (docs/judges.md).",
+    "OwnPart": "A part of a judge of one's own. What is not named here is a setting of that judge; in the canonical "
+    "form its numbers are decimal strings with 6 places.",
     "ContextualPrecision": "Did retrieval find the right passages, and rank them first?",
     "ContextualPrecisionParts": "Parts of contextual_precision.",
     "SemanticFaithfulness": "Does the answer say what the passages say, and answer the query?",
@@ -163,6 +175,7 @@ FIELDS = {
     "semantic_faithfulness": "Settings of this judge.",
     "structural_fidelity": "Settings of this judge.",
     "parts": "Settings of the judge's parts.",
+    "OwnJudge.kind": "The worker kind that answers; left out: the judge's own name.",
     **dict.fromkeys(PART_NAMES, "Settings of this part."),
     "enabled": "false: absent from scorecards; its weight goes to the other parts of its judge (the other judges).",
     "weight": "Weight against the other parts of the judge (the other judges).",

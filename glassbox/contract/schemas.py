@@ -65,6 +65,7 @@ def schemas() -> dict[str, Schema]:
 def policy_toml() -> Schema:
     """A settings file with `[policy.NAME]` tables, as people write them: numbers, defaults, no nulls."""
     schema = _derived(Policy, "validation")
+    schema["$defs"]["OwnJudge"]["required"].remove("kind")
     definitions = {name: _as_toml(inner) for name, inner in schema.pop("$defs").items()}
     policy = _as_toml(schema)
     name = policy["properties"].pop("name")
@@ -118,6 +119,9 @@ def policy_document() -> Schema:
                 for key in ("minimum", "maximum"):
                     part.pop(key, None)
                 part.update(type="string", pattern=r"^[0-9]+\.000000$")
+    own = schema["$defs"]["OwnPart"]["additionalProperties"]["anyOf"]
+    own.remove({"type": "number"})
+    own[-1]["items"]["anyOf"].remove({"type": "number"})
     schema["description"] = MODELS["PolicyDocument"]
     return schema
 

@@ -36,6 +36,7 @@ NOT_APPLICABLE = frozenset(
         "other_language",
         "other_script",
         "too_short",
+        "out_of_scope",  # of a judge of one's own, where no other says it; its evidence says why
     )
 )
 """Why a part does not apply to an evaluation."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassbox.contract.canonical import canonical, strict_loads
+from glassbox.contract.judge_settings import Part, kind_of_parts
 from glassbox.contract.policy import SHIPPED, Policy, PolicyError, load_policies
 from glassbox.contract.record import check_policy, policy_digest
 from glassbox.contract.verdict import KINDS
@@ -121,6 +122,29 @@ WRONG = [
     ("name = 'other'", "policy.mine.name: no such key"),
     ("schema_version = '2'", "policy.mine.schema_version: "),
     ("judges = 3", "policy.mine.judges: "),
+    ("[policy.mine.judges.tone]", "policy.mine.judges.tone: no such key; a judge of your own needs a table of parts"),
+    ("[policy.mine.judges.tone]\nweight = 1\nparts = {}", "policy.mine.judges.tone.parts: .*at least 1"),
+    ("[policy.mine.judges.tone]\nparts.polite.weight = 1", "policy.mine.judges.tone.weight: Field required"),
+    ("[policy.mine.judges.tone]\nweight = 1\nparts.polite.target = 0.5", "judges.tone.parts.polite.weight: Field req"),
+    (
+        "[policy.mine.judges.tone]\nweight = 1\nparts.entities.weight = 1",
+        "tone.parts.entities: structural_fidelity has",
+    ),
+    ("[policy.mine.judges.tone]\nwieght = 1\nweight = 1\nparts.polite.weight = 1", "judges.tone.wieght: .*'weight'?"),
+    (
+        "[policy.mine.judges.tone]\nweight = 1\nkind = 'structure'\nparts.a.weight = 1",
+        "judges.tone.kind: .*take another",
+    ),
+    ("[policy.mine.judges.join]\nweight = 1\nparts.a.weight = 1", "judges.join.kind: .*take another"),
+    ("[policy.mine.judges.Tone]\nweight = 1\nparts.a.weight = 1", "judges.Tone.*pattern"),
+    ("[policy.mine.judges.tone]\nweight = 1\nparts.A.weight = 1", "judges.tone.parts.A.*pattern"),
+    ("[policy.mine.judges.tone]\nweight = 1\nparts.a = { weight = 1, B = 1 }", "judges.tone.parts.a.B.*pattern"),
+    ("[policy.mine.judges.tone]\nweight = 1\nparts.a = { weight = 1, b = { c = 1 } }", "parts.a.b: must be text, a n"),
+    ("[policy.mine.judges.tone]\nweight = 1\nparts.a = { weight = 1, b = [[1]] }", "parts.a.b: must be text, a number"),
+    ("[policy.mine.judges.tone]\nweight = 1\nparts.a = { weight = 1, b = 0.1234567 }", "parts.a.b: .*6 decimal places"),
+    ("[policy.mine.judges.tone]\nweight = 1\nparts.a = { weight = 1, b = inf }", "parts.a.b: .*6 decimal places"),
+    ("[policy.mine.judges.tone]\nweight = 1\nparts.a.weight = 0", "judges.tone.parts: the enabled weights sum to zero"),
+    ("vetoes = ['polite']", "policy.mine.vetoes: no part is called 'polite'"),
     ("[policy.mine.ledger]\nchanel = 'c'", "policy.mine.ledger.chanel.*'channel'"),
     ("[policy.mine.judges.faithfulness]", "policy.mine.judges.faithfulness: no such key; did you mean"),
     ("[policy.mine.judges.structural_fidelity]\nweight = -1", "judges.structural_fidelity.weight: .*greater"),
@@ -178,6 +202,93 @@ def test_a_mistake_names_its_key(toml: str, message: str) -> None:
 def test_a_document_that_is_no_policy(text: str, message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         load_policies(text)
+
+
+OWN = """
+vetoes = ["polite", "faithfulness"]
+review_on = ["brief"]
+[policy.mine.judges.tone]
+weight = 0.2
+parts.polite = { weight = 1, target = 0.5, words = ["please", "thank you"], at_least = 2, strict = true, share = 0.25 }
+parts.brief = { weight = 3, enabled = false }
+[policy.mine.judges.house_style]
+weight = 0.1
+kind = "style"
+parts.spelling.weight = 1
+"""
+
+
+def test_a_judge_of_ones_own_is_in_the_policy_like_the_others() -> None:
+    policy = one(OWN)
+    assert policy.kinds() == (*KINDS, "style", "tone")
+    assert policy.own_kinds() == ("style", "tone")
+    assert policy.kind_settings("tone").keys() == {"polite"}
+    assert policy.parts().keys() - load_policies("")["default"].parts().keys() == {"polite", "spelling"}
+    assert kind_of_parts(policy.document)["spelling"] == "style"
+    assert kind_of_parts(policy.document)["brief"] == "tone"
+    assert {part: kind for kind, parts in KINDS.items() for part in parts}.items() <= kind_of_parts(
+        policy.document
+    ).items()
+
+
+def test_own_settings_are_the_same_in_document_and_task() -> None:
+    policy = one(OWN)
+    polite = policy.document["judges"]["tone"]["parts"]["polite"]
+    assert polite == {
+        "enabled": True,
+        "weight": "1.000000",
+        "target": "0.500000",
+        "target_family": None,
+        "agreement": None,
+        "words": ["please", "thank you"],
+        "at_least": "2.000000",
+        "strict": True,
+        "share": "0.250000",
+    }
+    assert policy.kind_settings("tone")["polite"] == polite
+    back = Policy.from_document(strict_loads(canonical(policy.document)))
+    assert back == policy
+    assert (back.digest, back.kind_settings("tone")) == (policy.digest, policy.kind_settings("tone"))
+    check_policy(policy.document)
+
+
+def test_own_judges_can_be_switched_off() -> None:
+    policy = one(
+        f"{OWN}[policy.mine.judges.structural_fidelity]\nenabled = false\n".replace("0.2\n", "0.2\nenabled=false\n")
+    )
+    assert policy.own_kinds() == ("style",)
+    assert policy.kind_settings("tone") == {}
+    assert {"polite", "entities"}.isdisjoint(policy.parts())
+
+
+def test_a_policy_without_own_judges_says_nothing_of_them() -> None:
+    assert load_policies("")["default"].document["judges"].keys() == DESIGN.keys()
+
+
+scalars = (
+    st.booleans()
+    | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+    | st.integers(1 - 10**12, 10**12 - 1)
+    | st.decimals(-1000, 1000, places=6)
+)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,9}", fullmatch=True), scalars | st.lists(scalars, max_size=4)))
+def test_own_settings_come_back_from_the_document(settings: dict[str, Any]) -> None:
+    own = {name: value for name, value in settings.items() if name not in Part.model_fields}
+    judge = {"weight": 1, "parts": {"polite": {"weight": 1, **own}}}
+    policy = Policy.model_validate({"name": "mine", "judges": {"tone": judge}})
+    back = Policy.from_document(strict_loads(canonical(policy.document)))
+    assert (back, back.digest) == (policy, policy.digest)
+    assert back.kind_settings("tone") == policy.kind_settings("tone")
+    assert own.keys() <= policy.kind_settings("tone")["polite"].keys()
+    check_policy(policy.document)
+
+
+def test_a_policy_that_announcements_could_not_carry_is_refused() -> None:
+    words = json.dumps(["word" * 200] * 100)
+    with pytest.raises(PolicyError, match=r"policy.mine: \d+ bytes in canonical form; at most 65536"):
+        one(f"[policy.mine.judges.tone]\nweight = 1\nparts.a = {{ weight = 1, words = {words} }}")
 
 
 def test_a_shipped_policy_is_overlaid_key_by_key() -> None:

@@ -153,7 +153,8 @@ def test_required_is_what_the_model_requires() -> None:
         ({"score": "1.000001"}, False),
         ({"score": None}, False),
         ({"cause": "timeout"}, False),
-        ({"part": "tone"}, False),
+        ({"part": "polite"}, True),
+        ({"part": "Polite"}, False),
         ({"state": "unknown"}, False),
     ],
 )
@@ -203,13 +204,24 @@ enabled = false
 terminology = { weight = 0.2, reference = "whole_sources" }
 entities = { target = "none", target_family = "gliner" }
 [policy.offline]
+[policy.offline.judges.tone]
+weight = 0.1
+parts.polite = { weight = 1, target = 0.5, words = ["please"], at_least = 2, strict = true, share = 0.25 }
 """
 
 
 def test_policies_as_people_write_them() -> None:
     load_policies(TOML)
     assert accepts("policy", tomllib.loads(TOML))
+    assert all(accepts("policy-document", policy.document) for policy in load_policies(TOML).values())
     assert accepts("policy", {"other": {"table": 1}})
+
+
+BEYOND_THE_POLICY_S_SCHEMA = (
+    *("6 decimal places", "NUL"),  # a value's own form
+    *("sum to zero", "no part is called", "'faithfullness'", "structural_fidelity has"),  # several keys at once
+    "judges.join.kind",  # left out: the judge's own name
+)
 
 
 def test_mistakes_in_policies() -> None:
@@ -217,7 +229,7 @@ def test_mistakes_in_policies() -> None:
         text = f"[policy.mine]\n{toml}"
         with pytest.raises(PolicyError):
             load_policies(text)
-        beyond = "= nan" in toml or any(words in message for words in ("6 decimal places", "sum to zero", "NUL"))
+        beyond = "= nan" in toml or any(words in message for words in BEYOND_THE_POLICY_S_SCHEMA)
         assert accepts("policy", tomllib.loads(text)) is beyond, message
 
 

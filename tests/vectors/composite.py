@@ -36,7 +36,7 @@ def parts(policy: JSON, default: str = "1.000000", **given: str) -> list[JSON]:
 def overlaid(below: JSON, above: JSON) -> JSON:
     made = {**below}
     for key, value in above.items():
-        made[key] = overlaid(made[key], value) if isinstance(value, dict) else value
+        made[key] = overlaid(made[key], value) if isinstance(value, dict) and key in made else value
     return made
 
 
@@ -46,6 +46,7 @@ def switched(judge: str, **settings: JSON) -> JSON:
 
 ZERO = {"weight": "0.000000"}
 OFF = {"enabled": False}
+OWN_PART = {"enabled": True, "weight": "1.000000", "target": None, "target_family": None, "agreement": None}
 CUSTOM: dict[str, JSON] = {
     "no lists": {"vetoes": [], "review_on": []},
     "ignore abstention": {"abstention": "ignore"},
@@ -82,6 +83,20 @@ CUSTOM: dict[str, JSON] = {
     "a perfect score meets a target of 1": switched("structural_fidelity", entities={"target": "1.000000"}),
     "large weights": {
         "judges": {"contextual_precision": {"weight": "1000.000000"}, "semantic_faithfulness": {"weight": "0.000001"}}
+    },
+    "a judge of one's own": {
+        "vetoes": ["faithfulness", "polite"],
+        "judges": {
+            "tone": {
+                "enabled": True,
+                "weight": "0.250000",
+                "kind": "tone",
+                "parts": {
+                    "brief": OWN_PART,
+                    "polite": {**OWN_PART, "weight": "2.000000", "target": "0.500000", "words": ["please"]},
+                },
+            }
+        },
     },
 }
 
@@ -168,6 +183,9 @@ CASES: list[tuple[str, str, JSON]] = [  # (what it shows, policy, part -> figure
         "terminology weightless, any coverage",
         {"default": N_A, "terminology": "1.000000"},
     ),
+    ("a judge of one's own counts by its weight", "a judge of one's own", {"brief": "0.000000", "polite": "0.750001"}),
+    ("a judge of one's own vetoes", "a judge of one's own", {"polite": "0.500000"}),
+    ("a judge of one's own fails", "a judge of one's own", {"polite": "timeout", "brief": N_A}),
     ("a weightless judge", "a judge weightless", {"terminology": "0.000000"}),
     (
         "a weightless judge alone",
