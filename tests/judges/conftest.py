@@ -17,8 +17,8 @@ from judges.llm import Endpoint, EndpointClient
 
 @dataclass
 class Script:
-    """`steps`: what to do with each call in turn, the last one for all that follow: a (status, headers, body) or a
-    function of the request's JSON that makes one, or "hang", or "reset"."""
+    """`steps`: what to do with each call in turn, the last one for all that follow: a (status, headers, body), or
+    "hang", or "reset", or a function of the request's JSON that makes one of these."""
 
     steps: list[Any] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -31,6 +31,7 @@ class Script:
         body = await request.json()
         self.requests.append({"path": request.path, "authorization": request.headers.get("authorization"), **body})
         step = self.steps[min(len(self.requests), len(self.steps)) - 1]
+        step = step(body) if callable(step) else step
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:
@@ -40,7 +41,7 @@ class Script:
             if step == "reset":
                 assert request.transport is not None
                 request.transport.abort()
-            status, headers, content = step(body) if callable(step) else step if step != "reset" else (200, {}, "")
+            status, headers, content = step if step != "reset" else (200, {}, "")
             return web.Response(status=status, headers=headers, body=content, content_type="application/json")
         finally:
             self.in_flight -= 1
