@@ -56,7 +56,8 @@ _HONORIFIC_LISTING = (
     " sr sra don doña president senator captain judge minister chancellor gen general col lt sgt"
 )
 HONORIFICS = frozenset(_HONORIFIC_LISTING.split())
-_ARTICLES = frozenset("the a an der die das den dem le la les el los las il lo gli i de het o os as".split())
+_ARTICLE_LISTING = "the a an der die das den dem le la les el los las il lo gli i de het o os as"
+_ARTICLES = frozenset(_ARTICLE_LISTING.split())
 
 
 def name_form(text: str, said: Sequence[Token]) -> str:

@@ -1,34 +1,35 @@
-"""A text as it is seen: without invisible characters, and with the way back to the text as it was given."""
+"""A text as it is to be judged: what a reader sees of it, without what talks to the judge; and the way back."""
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judges.text import Span
-
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]+"
-)
+from judges.injection import suspects
+from judges.text import Span, seen
 
 
 @dataclass(frozen=True)
 class Visible:
-    """`text`: what a reader sees. `kept`: where each of its characters stands in the given text; None: where it is."""
+    """`text`: what is judged of `given`. `kept`: where each of its characters stands in `given`; None: where it is.
+    `left_out`: the spans of `given` that are spaces in `text`, because they talk to the judge."""
 
+    given: str
     text: str
-    kept: tuple[int, ...] | None = None
+    kept: Sequence[int] | None = None
+    left_out: tuple[Span, ...] = ()
 
     @classmethod
     def of(cls, given: str) -> "Visible":
-        """Without soft hyphens, joiners, marks of direction, variation selectors, tags and spaces of no width: two
-        texts that look alike are judged alike. O(len(given))."""
-        if given.isascii() or not _INVISIBLE.search(given):
-            return cls(given)
-        hidden = {n for match in _INVISIBLE.finditer(given) for n in range(*match.span())}
-        kept = tuple(n for n in range(len(given)) if n not in hidden)
-        return cls("".join(given[n] for n in kept), kept)
+        """Without invisible characters, so that texts that look alike are judged alike; and with spaces where
+        `suspects` finds an attack, so that one in an answer or a source changes no verdict on the rest."""
+        text, kept = seen(given)
+        whole = cls(given, text, kept)
+        attacks = [(found.start, found.end) for found in suspects(text)]
+        for start, end in attacks:
+            text = text[:start] + " " * (end - start) + text[end:]
+        return cls(given, text, kept, tuple(whole.span(*attack) for attack in attacks))
 
-    def given(self, start: int, end: int) -> Span:
-        """The place in the given text of the characters `[start, end)` of this one."""
+    def span(self, start: int, end: int) -> Span:
+        """The place in `given` of the characters `[start, end)` of `text`."""
         if self.kept is None or start >= end:
             return Span(start, end)
         return Span(self.kept[start], self.kept[end - 1] + 1)

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.extract import NUMERAL, RuleExtractor, find_entities, find_pairs, terms
+from judges.extract import NUMERAL
+from judges.extract_rules import find_entities, find_pairs, rule_extractor
+from judges.names import terms
 
 
 def names(text, *others):
@@ -133,11 +135,13 @@ def test_long_hostile_text_takes_seconds(piece):
 
 
 async def test_the_extractor_names_itself_in_its_method():
-    extractor = RuleExtractor()
-    method = extractor.method("relations")
-    assert method.family == "rules"
-    assert "unordered" in method.parameters["pairs"]
-    assert extractor.method("entities").digest() != method.digest()
-    [[entity]] = await extractor.entities(["We saw Paris."])
-    assert entity.key == "paris"
-    assert await extractor.pairs("We saw Paris.", [entity], 5) == []
+    extractor = rule_extractor()
+    entities = extractor.entities.method({})
+    relations = extractor.pairs.method({}, entities)
+    assert entities.family == relations.family == "rules"
+    assert "unordered" in relations.parameters["pairs"]
+    assert relations.parameters["entities"]["names"] == entities.parameters["names"]
+    [reading] = await extractor.entities.entities(["We saw Paris."], {})
+    assert [entity.key for entity in reading.entities] == ["paris"]
+    [pairing] = await extractor.pairs.pairs([("We saw Paris.", reading.entities)], {}, 5)
+    assert pairing.pairs == []
