@@ -7,9 +7,15 @@ the text as it was given; normalisation is for comparison only and never moves a
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
+
+from judges.scripts import seen, word_pattern
+
+RULES = "judges.text/2"
+"""Name and version of the rules for words and sentences, for the methods of the judges that go by them."""
 
 
 class Span(NamedTuple):
@@ -32,74 +38,31 @@ class Window(NamedTuple):
     matches: int
 
 
-# Scripts written without spaces: one character is one token, so that windows have words to slide over.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
-    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Kana
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
-)
-_LATIN_WORD = re.compile("[^\\W_]+(?:(?:(?<=\\d)[.,](?=\\d)|['\u2019](?=[^\\W_]))[^\\W_]+)*")
-# Everything from the combining marks on but the usual punctuation and signs; the soft hyphen and ʼ.
-_BEYOND_LATIN = re.compile("[\u00ad\u02bc\u0300-\u1fff\u200c\u200d\u20d0-\u20ff\u2c00-\U0010ffff]")
-
-
-@lru_cache(maxsize=1)
-def _any_word() -> re.Pattern[str]:
-    """The same pattern for every script, ten times slower. Built on first use, because it looks at each code
-    point: `\\w` leaves out the combining marks, and with them half of Hindi."""
-    unspaced = re.compile(f"[{_UNSPACED}]")
-    marks, letters = ["\u00ad", "\u200c", "\u200d"], []  # soft hyphen and the (non-)joiners stand inside words
-    for character in map(chr, range(0x80, 0x20000)):
-        if unicodedata.category(character) in ("Mn", "Mc"):
-            marks.append(character)
-        elif character.isalnum() and character != "\u02bc" and not unspaced.match(character):
-            letters.append(character)
-    letter = f"[A-Za-z0-9{_ranges(letters)}]"
-    run = f"{letter}[A-Za-z0-9{_ranges(letters + marks)}]*"
-    mark = f"[{_ranges(marks)}]"
-    joined = f"(?:(?<=\\d)[.,](?=\\d)|['\u2019\u02bc](?={letter}))"
-    return re.compile(f"{run}(?:{joined}{run})*|(?=[^\\W_])[{_UNSPACED}]{mark}*")
-
-
-def _ranges(characters: Iterable[str]) -> str:
-    """A set of characters written as the ranges of a character class."""
-    ranges: list[list[int]] = []
-    for point in sorted(map(ord, characters)):
-        if ranges and point == ranges[-1][1] + 1:
-            ranges[-1][1] = point
-        else:
-            ranges.append([point, point])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    return _any_word() if _BEYOND_LATIN.search(text) else _LATIN_WORD
-
-
-_INVISIBLE = re.compile("[\u00ad\u200c\u200d]")
-
-
 def words(text: str) -> list[Token]:
     """Word tokens in reading order.
 
     Letters and digits with their combining marks form a word; "5.1" and "1,200" are one token, so are "don't"
     and "l'homme"; hyphens and underscores part words. Han, Kana, Thai, Lao, Khmer and Burmese give a token for
-    each character.
+    each character. Characters that nobody sees part nothing: words are those of the text as a reader sees it.
     """
-    return [Token(m[0], *m.span()) for m in _pattern(text).finditer(text)]
+    return [Token(text[start:end], start, end) for start, end in word_spans(text)]
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
     """Where the words of `words(text)` stand, as (start, end), at less than half of its cost."""
-    return [m.span() for m in _pattern(text).finditer(text)]
+    shown, kept = seen(text)
+    spans = [m.span() for m in word_pattern(shown).finditer(shown)]
+    return spans if kept is None else [(kept[start], kept[end - 1] + 1) for start, end in spans]
 
 
 @lru_cache(maxsize=65_536)
 def normalise(word: str) -> str:
+    """The word as words are compared: what is seen of it, NFC, case folded, with one apostrophe."""
+    word, _ = seen(word)
     if word.isascii():
         return word.lower()
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).casefold())
-    return _INVISIBLE.sub("", folded).replace("\u2019", "'").replace("\u02bc", "'")
+    return folded.replace("\u2019", "'").replace("\u02bc", "'")
 
 
 _ELISION = re.compile(r"^(?:[cdjlmnst]|qu|dell|all|nell|sull)'(?=.)")
@@ -195,8 +158,9 @@ def language(text: str) -> str | None:
     None where fewer than two function words vote or the two best languages are level: a text of names and
     numbers has no language that this could tell.
     """
-    folded = text.lower() if text.isascii() else unicodedata.normalize("NFC", text.casefold())
-    ballot = Counter(_VOTES[word] for word in _pattern(folded).findall(folded) if word in _VOTES)
+    shown, _ = seen(text)
+    folded = shown.lower() if shown.isascii() else unicodedata.normalize("NFC", shown.casefold())
+    ballot = Counter(_VOTES[word] for word in word_pattern(folded).findall(folded) if word in _VOTES)
     ranked = ballot.most_common(2)
     if not ranked or ranked[0][1] < 2 or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
         return None
@@ -244,11 +208,15 @@ def _word_set(listed: str) -> frozenset[str]:
 
 
 _CLOSERS = "\"'”’»›)\\]」』）］】〉》"
-# The lookbehinds let a long run of stops or blanks be tried once, not once from each of its characters.
+_WIDE = "。！？｡"
+_STOPS = ".!?…．؟۔।॥"
+_BREAKS = "\n\r\u2028\u2029"
+# One set in front lets `re` leap from one candidate to the next; a run of stops or blanks is one candidate.
 _CANDIDATE = re.compile(
-    f"(?P<wide>(?<![。！？｡])[。！？｡]+[{_CLOSERS}]*)"
-    f"|(?P<stop>(?<![.!?…．؟۔।॥])[.!?…．؟۔।॥]++)(?P<close>[{_CLOSERS}]*+)(?:\\[\\d{{1,3}}\\])*+(?=\\s|$)"
-    "|(?P<line>(?<!\\s)\\s*[\\n\\r\\u2028\\u2029]\\s*)"
+    f"[{_WIDE}{_STOPS}{_BREAKS}](?:"
+    f"(?<=[{_WIDE}])(?P<wide>[{_WIDE}]*[{_CLOSERS}]*)"
+    f"|(?<=[{_STOPS}])[{_STOPS}]*+(?P<close>[{_CLOSERS}]*+)(?:\\[\\d{{1,3}}\\])*+(?P<apart>(?=\\s|$))?"
+    f"|(?P<line>\\s*))"
 )
 _MARKER = re.compile(r"(?:[-*+•‣◦▪·–—]|#{1,6}|\(?\d{1,2}[.)]|\(?[A-Za-z]\))\s+")
 # Before a name or another word: never the end of a sentence.
@@ -282,15 +250,18 @@ def sentences(text: str) -> list[Span]:
     that goes on; closing quotes, brackets and citation marks ([1]) belong to the stop before them. A line break
     ends a sentence unless the next line goes on in lower case. Pieces without a word are left out.
     """
-    ends = [m.end() for m in _CANDIDATE.finditer(text) if _breaks(text, m)]
-    spans = []
+    return list(each_sentence(text))
+
+
+def each_sentence(text: str) -> Iterator[Span]:
+    """`sentences(text)` one by one, for who may need only the first."""
+    word = word_pattern(text)
     start = 0
-    for end in (*ends, len(text)):
+    for end in chain((m.end() for m in _CANDIDATE.finditer(text) if _breaks(text, m)), (len(text),)):
         span = _trimmed(text, start, end)
-        if _pattern(text[span.start : span.end]).search(text, span.start, span.end):
-            spans.append(span)
+        if word.search(text, span.start, span.end):
+            yield span
         start = end
-    return spans
 
 
 def _trimmed(text: str, start: int, end: int) -> Span:
@@ -308,19 +279,22 @@ def _begins_line(text: str, position: int) -> bool:
 
 
 def _breaks(text: str, candidate: re.Match[str]) -> bool:
-    if candidate["wide"]:
+    if candidate["wide"] is not None:
         return True
     following = text[candidate.end() : candidate.end() + 60].lstrip()
-    if candidate["line"]:
-        before = text[max(0, candidate.start() - 1) : candidate.start()]
-        wrapped = following[:1].islower() and before not in ".!?:;…" and candidate["line"].count("\n") == 1
+    if candidate["line"] is not None:
+        before = text[max(0, candidate.start() - 40) : candidate.start()].rstrip()[-1:]
+        wrapped = following[:1].islower() and before not in ".!?:;…" and candidate[0].count("\n") == 1
         return not wrapped
+    if candidate["apart"] is None:
+        return False
     if not following:
         return True
     if following[0].islower() and candidate["close"]:  # "Really?" he said.
         return False
-    if candidate["stop"] not in (".", "．"):
-        return not (following[0].islower() and ("." in candidate["stop"] or "…" in candidate["stop"]))
+    stop = text[candidate.start() : candidate.start("close")]
+    if stop not in (".", "．"):
+        return not (following[0].islower() and ("." in stop or "…" in stop))
     return _full_stop_breaks(text, candidate, following)
 
 

@@ -37,11 +37,26 @@ def split(text: str) -> list[str]:
         ("東京タワー 3階", ["東", "京", "タ", "ワ", "ー", "3", "階"]),
         ("สวัสดี", ["ส", "วั", "ส", "ดี"]),
         ("'quoted' 1, 2", ["quoted", "1", "2"]),
+        ("𝐁𝐨𝐥𝐝 𐌰𐌱, \U00020001\U00020002 🙂", ["𝐁𝐨𝐥𝐝", "𐌰𐌱", "\U00020001", "\U00020002"]),
         ("", []),
     ],
 )
 def test_words_of_every_script(text, tokens):
     assert [token.text for token in words(text)] == tokens
+
+
+@pytest.mark.parametrize(
+    "hidden", ["\u00ad", "\u200b", "\u200d\u2060", "\u202e", "\u2066", "\ufe0f", "\ufeff", "\x02", "\U000e0041"]
+)
+@pytest.mark.parametrize("word", ["unhappy", "don't", "5.1", "1,200", "café", "हिन्दी", "不好"])
+def test_what_nobody_sees_parts_no_word_and_joins_none(word, hidden):
+    whole = words(word)
+    for place in range(len(word) + 1):
+        text = f"so {word[:place]}{hidden}{word[place:]} it"
+        found = words(text)
+        assert [normalise(token.text) for token in found] == ["so", *(normalise(token.text) for token in whole), "it"]
+        assert all(text[token.start : token.end] == token.text for token in found)
+    assert [normalise(token.text) for token in words(f"not {hidden} happy")] == ["not", "happy"]
 
 
 @given(ANY_TEXT)
