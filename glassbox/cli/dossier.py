@@ -61,6 +61,27 @@ class Dossier:
         return {verdict["part"]: verdict for sealed in self.sealed.values() for verdict in sealed.get("verdicts", ())}
 
 
+def dossier_of(bundle: bytes) -> Dossier:
+    """What a proof bundle discloses, read without a doubt: check it with `ledger.verify` before. Without its raw
+    outputs they are all missing."""
+    from base64 import b64decode
+
+    from glassbox.contract.canonical import canonical
+    from glassbox.contract.record import record_digest
+    from ledger.port import Receipt, StoredRequest
+    from ledger.verify import cited_outputs
+
+    value = strict_loads(bundle, max_depth=64)
+    record, ledger = value["record"], value["ledger"]
+    receipt = Receipt("exists", record, record_digest(record), ledger, value[ledger])
+    if "request" not in value:
+        return Dossier(receipt, value["policy"])
+    request = StoredRequest(canonical(value["request"]), bytes.fromhex(value["salt"]), 0)
+    kept = {digest: b64decode(text) for digest, text in value.get("raw", {}).items()}
+    outputs = Outputs(kept, frozenset(cited_outputs(value["evidence"])) - kept.keys())
+    return Dossier(receipt, value["policy"], request, sealed=value["evidence"], outputs=outputs)
+
+
 class Archive:
     """Reading side of a data folder's ledger and evidence store."""
 

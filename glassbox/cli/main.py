@@ -8,7 +8,21 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from glassbox.cli import agreement, config, dead_letters, demo, judge, policy, proof, show, submit, topics, up, watch
+from glassbox.cli import (
+    agreement,
+    config,
+    dead_letters,
+    demo,
+    judge,
+    policy,
+    proof,
+    recompute,
+    show,
+    submit,
+    topics,
+    up,
+    watch,
+)
 from glassbox.cli.errors import UNABLE, explained, say
 
 app = typer.Typer(
@@ -38,7 +52,7 @@ def _root(
 
 for _command in (
     *(up.up, demo.demo, judge.judge, submit.submit, watch.watch, show.show),
-    *(proof.proof, proof.verify, agreement.agreement),
+    *(proof.proof, proof.verify, recompute.recompute, agreement.agreement),
 ):
     app.command()(_command)
 app.add_typer(topics.app, name="topics")
