@@ -205,8 +205,8 @@ class Settings(BaseSettings):
         return signer
 
     def id_key(self) -> bytes:
-        """The 32-byte key under which ids are derived and session ids hidden; made on first start."""
-        path = self.id_key_file or self.data_dir / "keys" / "id.key"
+        """The 32-byte key under which ids are derived, session ids hidden and prompts fenced; made on first start."""
+        path = self.id_key_path
         try:
             text = path.read_text() if path.exists() else _make_once(path, secrets.token_hex(32) + "\n")
             key = bytes.fromhex(text.strip())
@@ -217,6 +217,10 @@ class Settings(BaseSettings):
         if len(key) < 16:
             raise SettingsError(f"{path} holds a key of {len(key)} bytes; 32 are expected: restore it from a backup")
         return key
+
+    @property
+    def id_key_path(self) -> Path:
+        return self.id_key_file or self.data_dir / "keys" / "id.key"
 
     @property
     def ledger_path(self) -> Path:

@@ -61,12 +61,14 @@ def recompute(
     sys.exit(_CODES[made.equal])
 
 
-def _stored(evaluation_id: str) -> tuple[Dossier, bytes]:
+def _stored(evaluation_id: str) -> tuple[Dossier, bytes | None]:
     from glassbox.cli.proof import find
     from glassbox.settings import Settings
 
     settings = Settings.load()
-    return asyncio.run(find(settings, evaluation_id)), settings.id_key()
+    # A copy of ledger and evidence need not have the keys, and reading makes none.
+    key = settings.id_key() if settings.id_key_path.exists() else None
+    return asyncio.run(find(settings, evaluation_id)), key
 
 
 def _disclosed(file: Path) -> Dossier:
@@ -120,7 +122,7 @@ def _beside(kind: Kind, fenced: bool) -> Iterator[str]:
     if kind.evidence:
         yield f"the evidence of {kind.kind} differs at {kind.evidence}"
     if kind.reworded:
-        why = "was the id key changed?" if fenced else "the key of their fences is not in a bundle"
+        why = "was the id key changed?" if fenced else "the key of their fences is not here"
         yield f"the prompts of {kind.kind} are not byte for byte those recorded ({why}); answers are matched by step"
 
 

@@ -143,6 +143,8 @@ def test_a_request_is_judged_shown_proved_and_verified(folder: Path, run: Run, m
     (folder / "forged.json").write_text(bundle.replace('"outcome":"pass"', '"outcome":"fail"'))
     run("verify", "forged.json", "--key", key, code=1)
     assert "whom you did not name" in run("verify", "proof.json", code=2).stdout
+    for again in (run("recompute", "museum-1"), run("recompute", "--file", "proof.json")):
+        assert again.stdout.splitlines()[-1].startswith("all equal: 7 parts, ")
 
 
 def test_the_same_request_again_gets_the_standing_record(run: Run, museum: dict[str, Any]) -> None:
