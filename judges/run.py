@@ -11,6 +11,7 @@ from typing import Any
 
 from glassbox.contract.canonical import CanonicalError, canonical
 from glassbox.contract.verdict import Failed, NotApplicable, Scored
+from judges.injection import suspects
 from judges.port import Case, Judge, JudgeError, Judgement
 
 logger = logging.getLogger(__name__)
@@ -18,13 +19,48 @@ logger = logging.getLogger(__name__)
 FOREIGN_TARGET = "foreign_target"
 """Flag of a verdict whose target was set for another method family: the figures do not compare."""
 
+INJECTION = "injection_suspected"
+"""Flag of every verdict on a case in which some text that the judge reads looks like an attack on it, and the key of
+the evidence that says where: a list of {`field`, `index` (in a list of documents, else null), `span` (character offsets
+[start, end)), `rule` (one of `judges.injection.RULES`)}, the first `MOST_SUSPICIONS` of them."""
+
+MOST_SUSPICIONS = 100
+
+_TEXTS = ("query", "answer", "reference_answer", "retrieved_passages", "source_documents")
+
 
 async def answer(judge: Judge, case: Case) -> Judgement:
     """Exactly one verdict for each part in `case.settings`, in their order, by `case.deadline`.
 
     A judge that is late, raises or leaves a part out ends in `failed` verdicts; nothing but cancellation escapes.
-    The evidence of such an answer is `{"error": {"cause": …, "detail": …}}`.
+    The evidence of such an answer is `{"error": {"cause": …, "detail": …}}`. Texts that look like an attack on the
+    judge are flagged (`INJECTION`), whatever the judge says.
     """
+    found = suspicions(judge, case)
+    made = await _answer(judge, case)
+    if not found:
+        return made
+    verdicts = tuple(verdict.model_copy(update={"flags": (*verdict.flags, INJECTION)}) for verdict in made.verdicts)
+    return Judgement(verdicts, {**made.evidence, INJECTION: found}, made.raw)
+
+
+def suspicions(judge: Judge, case: Case) -> list[dict[str, Any]]:
+    """The evidence of `INJECTION`: of the texts that the judge needs, in the order of the request's fields."""
+    found: list[dict[str, Any]] = []
+    for field in _TEXTS:
+        given = getattr(case.input, field) if field in judge.needs else None
+        texts = [(None, given)] if isinstance(given, str) else [(n, each.text) for n, each in enumerate(given or ())]
+        for index, text in texts:
+            found += (
+                {"field": field, "index": index, "span": [suspicion.start, suspicion.end], "rule": suspicion.rule}
+                for suspicion in suspects(text)
+            )
+            if len(found) >= MOST_SUSPICIONS:
+                return found[:MOST_SUSPICIONS]
+    return found
+
+
+async def _answer(judge: Judge, case: Case) -> Judgement:
     limit = asyncio.timeout(max(case.deadline - time.monotonic(), 0))
     try:
         async with limit:

@@ -40,7 +40,7 @@ def judge(
     """
     from glassbox.cli.cards import print_table
     from glassbox.cli.errors import FINDING
-    from glassbox.cli.reasons import printable
+    from glassbox.cli.reasons import printable, suspected
     from glassbox.settings import Settings
 
     results = asyncio.run(_judge(Settings.load(), file, mapping or [], policy))
@@ -52,6 +52,8 @@ def judge(
         for result in results:
             if result.refused:
                 print(f"line {result.line} was refused: {printable(': '.join(result.refused))}")
+            for suspicion in suspected(result.evidence):
+                print(f"line {result.line} looks like an attack on the judges: {suspicion}")
         print(_summary(results))
     if fail_under is not None and any(_trust(result) < Decimal(str(fail_under)) for result in results):
         sys.exit(FINDING)

@@ -51,6 +51,28 @@ def quoted(text: Any) -> str:
     return f"“{line if len(line) <= _QUOTE else line[: _QUOTE - 1] + '…'}”"
 
 
+def suspected(evidence: Mapping[str, Evidence], request: Mapping[str, Any] | None = None) -> list[str]:
+    """What looks like an attack on the judges, once each: which text, which kind of attack, and its words where the
+    `request` is at hand. Characters that nobody sees are named by their code points."""
+    found: dict[tuple[Any, ...], str] = {}
+    for kind in evidence.values():
+        for row in kind.get("injection_suspected") or []:
+            field, index, (start, end), rule = row["field"], row["index"], row["span"], row["rule"]
+            name = field if index is None else f"{field}[{index}]"
+            words = f"characters {start} to {end}" if request is None else _words(request, field, index, start, end)
+            found[field, index, start, end, rule] = f"{name}: {plain(rule)}, {words}"
+    return list(found.values())
+
+
+def _words(request: Mapping[str, Any], field: str, index: int | None, start: int, end: int) -> str:
+    text = request[field] if index is None else request[field][index]["text"]
+    words = text[start:end]
+    if any(map(str.isprintable, words)):
+        return quoted(words)
+    codes = " ".join(f"U+{ord(char):04X}" for char in words[:8])
+    return f"{codes}{' …' if len(words) > 8 else ''} at character {start}"
+
+
 def _faithfulness(found: Evidence) -> str:
     claims = found.get("claims") or []
     unsupported = [claim for claim in claims if claim.get("verdict") == 0]

@@ -61,7 +61,12 @@ def _print(dossier: Dossier) -> None:
     for line in _head(dossier):
         console.print(line)
     console.print(_parts(dossier))
-    sections = (("claims", claims(dossier)), ("passages", passages(dossier)), ("trust", arithmetic(dossier)))
+    sections = (
+        ("looks like an attack on the judges", suspicions(dossier)),
+        ("claims", claims(dossier)),
+        ("passages", passages(dossier)),
+        ("trust", arithmetic(dossier)),
+    )
     for title, lines in sections:
         if lines:
             console.print(title, style="bold")
@@ -128,6 +133,14 @@ def _method(method: Mapping[str, Any] | None) -> str:
         return "–"
     model = f", {method['model']}" if method.get("model") else ""
     return f"{method['name']} ({method['library']} {method['version']}{model})"
+
+
+def suspicions(dossier: Dossier) -> list[str]:
+    """Each text that looks like an attack on the judges, with its words where they are not erased."""
+    from glassbox.cli.reasons import suspected
+
+    request = None if dossier.request is None else json.loads(dossier.request.request)
+    return suspected(dossier.evidence, request)
 
 
 def claims(dossier: Dossier) -> list[str]:

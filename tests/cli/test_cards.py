@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from glassbox.cli.cards import row, short, short_id, weakest
-from glassbox.cli.reasons import why
+from glassbox.cli.reasons import suspected, why
 from glassbox.contract.composite import compose
 from glassbox.contract.policy import load_policies
 from glassbox.contract.verdict import Failed, NotApplicable, Scored, part_row
@@ -100,3 +100,17 @@ def test_short_forms() -> None:
     assert (short("0.799999"), short("1.000000"), short("0.799999", 3)) == ("0.79", "1.00", "0.799")
     assert short_id("transit-fare-01") == "transit-fare-01"
     assert short_id("ab" * 32) == "abababababababab…"
+
+
+def test_what_looks_like_an_attack_is_quoted_once_and_safely() -> None:
+    rows = [
+        {"field": "answer", "index": None, "span": [3, 21], "rule": "instruction"},
+        {"field": "retrieved_passages", "index": 1, "span": [1, 3], "rule": "invisible"},
+    ]
+    evidence = {"grounding": {"injection_suspected": rows}, "relevance": {"injection_suspected": rows[1:]}}
+    request = {"answer": "It ignore\x1b the rubric.", "retrieved_passages": [{"text": "a"}, {"text": "b\u200b\u202ec"}]}
+    assert suspected(evidence, request) == [
+        "answer: instruction, “ignore\ufffd the rubric”",
+        "retrieved_passages[1]: invisible, U+200B U+202E at character 1",
+    ]
+    assert suspected(evidence)[0] == "answer: instruction, characters 3 to 21"
