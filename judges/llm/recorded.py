@@ -6,8 +6,8 @@ were kept with the evidence; everything else is made anew.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from glassbox.contract.canonical import canonical, sha256_hex
@@ -16,7 +16,7 @@ from judges.llm.answers import Answer, Usage
 from judges.llm.client import EndpointClient
 from judges.llm.endpoint import Endpoint
 from judges.llm.errors import EndpointError
-from judges.llm.session import Session
+from judges.llm.session import EMBEDDINGS, Session
 from judges.port import ResponseCache
 
 T = TypeVar("T")
@@ -25,15 +25,6 @@ NOT_RECORDED = "no such call is recorded"
 """Detail of the error for a call without a kept answer, and so of the verdict that failed for it."""
 
 _NOWHERE = "http://recorded.invalid/v1"
-_EMBEDDINGS = "embeddings"
-
-
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    schema: str
-    digest: str
-    answers: dict[int, Answer]
-    """By sample."""
 
 
 class RecordedClient(EndpointClient):
@@ -54,12 +45,16 @@ class RecordedClient(EndpointClient):
     ) -> None:
         super().__init__(endpoint, fence_key)
         self.reworded: set[str] = set()
-        self._prompts: dict[str, _Prompt] = {}
+        self._asked: Counter[str] = Counter()
+        self._of_step: dict[str, set[str]] = {}
+        self._answers: dict[str, list[dict[int, Answer]]] = {}
         for call in calls:
             if (raw := outputs.get(call["output_digest"])) is not None:
-                digest = call["prompt_digest"]
-                prompt = self._prompts.setdefault(digest, _Prompt(call["schema"], digest, {}))
-                prompt.answers.setdefault(call["sample"], _answer(call, raw))
+                self._of_step.setdefault(call["schema"], set()).add(call["prompt_digest"])
+                sessions = self._answers.setdefault(call["prompt_digest"], [])
+                if not sessions or call["sample"] in sessions[-1]:  # each session counts its samples from 0
+                    sessions.append({})
+                sessions[-1][call["sample"]] = _answer(call, raw)
 
     def session(self, deadline: float, cache: ResponseCache | None = None) -> Session:
         return _RecordedSession(self, deadline, None)
@@ -68,17 +63,23 @@ class RecordedClient(EndpointClient):
         raise _not_recorded()
 
     def answers(self, schema: str, digest: str) -> Mapping[int, Answer]:
-        """Sample -> the kept answer to a prompt; empty where none is."""
-        if digest in self._prompts:
-            return self._prompts[digest].answers
-        of_step = [prompt for prompt in self._prompts.values() if prompt.schema == schema]
-        if len(of_step) != 1 or schema == _EMBEDDINGS:  # embeddings have no fence
-            return {}
-        self.reworded.add(digest)
-        return of_step[0].answers
+        """Sample -> the answer to a prompt that the next session to ask was given; empty where none is kept."""
+        if digest not in self._answers:
+            of_step = self._of_step.get(schema, ())
+            if len(of_step) != 1 or schema == EMBEDDINGS:  # embeddings have no fence
+                return {}
+            self.reworded.add(digest)
+            (digest,) = of_step
+        sessions = self._answers[digest]
+        self._asked[digest] += 1
+        return sessions[min(self._asked[digest], len(sessions)) - 1]
 
 
 class _RecordedSession(Session):
+    def __init__(self, client: RecordedClient, deadline: float, store: ResponseCache | None) -> None:
+        super().__init__(client, deadline, store)
+        self._recorded, self._kept = client, dict[str, Mapping[int, Answer]]()
+
     async def _ask(
         self,
         name: str,
@@ -87,8 +88,9 @@ class _RecordedSession(Session):
         use: Callable[[Answer], T],
     ) -> T:
         digest = sha256_hex(canonical(request))
-        assert isinstance(self._client, RecordedClient)
-        kept = self._client.answers(name, digest)
+        if digest not in self._kept:
+            self._kept[digest] = self._recorded.answers(name, digest)
+        kept = self._kept[digest]
 
         async def recorded(sample: int, _cut: bool) -> Answer:
             if sample in kept:
@@ -104,7 +106,7 @@ class _RecordedSession(Session):
 def recorded_endpoint(calls: Iterable[Mapping[str, Any]], methods: Iterable[Mapping[str, Any]]) -> Endpoint:
     """The endpoint that was asked, as far as answers depend on it. `methods`: those of the verdicts, as JSON; they
     have the settings, and the model where nothing was asked."""
-    asked = {call["schema"] == _EMBEDDINGS: call.get("asked", call["model"]) for call in calls}
+    asked = {call["schema"] == EMBEDDINGS: call.get("asked", call["model"]) for call in calls}
     parameters: dict[str, Any] = {}
     models = []
     for method in methods:

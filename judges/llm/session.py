@@ -8,7 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+EMBEDDINGS = "embeddings"
+"""What calls for embeddings have in the place of a schema's name."""
+
 Messages = Sequence[Mapping[str, str]]
 """Chat messages: {`role`, `content`} each."""
 
@@ -34,7 +37,7 @@ def _anything(_: object) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An answer that arrived, used or not. `schema`: the output's schema, or `embeddings`. `asked`: the model's name
+    """An answer that arrived, used or not. `schema`: the output's schema, or EMBEDDINGS. `asked`: the model's name
     as asked for; the answer has it as served. `sample` tells apart the answers to one prompt; `rejected`: the cause
     for which it was not used. Nothing in it depends on time, so that the evidence of a second run is the same."""
 
@@ -91,8 +94,8 @@ class Session:
             body["max_tokens"] = limit * (2 if cut else 1)
             if sample:
                 body["seed"] = sample
-            raw = await self._client.post("/chat/completions", body, self._deadline)
-            return read_chat(raw, endpoint.model, sum(len(m["content"]) for m in messages))
+            raw, adapted = await self._client.ask("/chat/completions", body, self._deadline)
+            return replace(read_chat(raw, endpoint.model, sum(len(m["content"]) for m in messages)), adapted=adapted)
 
         def use(answer: Answer) -> M:
             made = parse(answer.text(), schema)
@@ -111,7 +114,8 @@ class Session:
 
         async def batch(part: Sequence[str]) -> Answer:
             body = {"model": model, "input": part, "encoding_format": "base64"}
-            return read_embeddings(await self._client.post("/embeddings", body, self._deadline), model, part)
+            raw, adapted = await self._client.ask("/embeddings", body, self._deadline)
+            return replace(read_embeddings(raw, model, part), adapted=adapted)
 
         async def draw(_sample: int, _cut: bool) -> Answer:
             parts = [texts[n : n + EMBEDDING_BATCH] for n in range(0, len(texts), EMBEDDING_BATCH)]
@@ -120,7 +124,7 @@ class Session:
         def use(answer: Answer) -> Vectors:
             return vectors_from(answer.raw, len(texts))
 
-        return await self._ask("embeddings", {"model": model, "input": list(texts)}, draw, use)
+        return await self._ask(EMBEDDINGS, {"model": model, "input": list(texts)}, draw, use)
 
     async def _ask(
         self,

@@ -52,6 +52,18 @@ async def test_what_was_answered_is_answered_again_without_a_call(script, connec
     assert (len(script.requests), again.stats.calls, again.reworded) == (3, 0, set())
 
 
+async def test_two_sessions_that_asked_the_same_have_each_its_answers(script, connect):
+    script.steps = [says("Sure!"), says('{"number": 7}'), says('{"number": 8}')]
+    client = connect()
+    lives = [client.session(soon()), client.session(soon())]
+    said = [await live.chat(ASK, Number) for live in lives]
+    calls = [call for live in lives for call in live.calls]
+    outputs = {sha256_hex(call.answer.raw): call.answer.raw for call in calls}
+    again = RecordedClient([call.evidence() for call in calls], outputs, client.endpoint)
+    sessions = [again.session(soon()), again.session(soon())]
+    assert [await session.chat(ASK, Number) for session in sessions] == said
+
+
 async def test_it_asks_again_where_it_did(script, connect):
     script.steps = [says("Sure!"), says('{"number": 7}')]
     client = connect()
