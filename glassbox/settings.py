@@ -24,6 +24,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from glassbox.contract.policy import Policy, PolicyError, load_policies, nearest
 
 if TYPE_CHECKING:
+    from glassbox.contract.agreement import AgreementCard
     from judges.llm import Endpoint
     from ledger.checkpoint import Signer
     from streams.clients import Broker
@@ -185,6 +186,34 @@ class Settings(BaseSettings):
             raise SettingsError(f"{PREFIX}POLICY: no policy {self.policy!r}{nearest(self.policy, policies)}")
         return policies
 
+    def cards(self) -> dict[str, AgreementCard]:
+        """Digest -> agreement card, for every card that a configured policy names. Raises `SettingsError` where one is
+        not in the data folder or says nothing of the part."""
+        from glassbox.contract.agreement import CardError, read_card
+
+        cards: dict[str, AgreementCard] = {}
+        for policy in self.policies().values():
+            for part, settings in policy.parts().items():
+                digest = settings.agreement
+                if digest is None:
+                    continue
+                where, path = f"policy {policy.name}: {part}.agreement", self.cards_path / f"{digest}.json"
+                if not path.is_file():
+                    raise SettingsError(
+                        f"{where}: no card {digest} in {self.cards_path}; copy it there as {digest}.json, or measure "
+                        "anew with `glassbox agreement FILE --card CARD.json` and name the digest that it prints"
+                    )
+                try:
+                    card = read_card(path.read_bytes())
+                except (CardError, OSError) as error:
+                    raise SettingsError(f"{where}: {path} is no agreement card ({error})") from None
+                if card.digest() != digest:
+                    raise SettingsError(f"{where}: {path} is another card ({card.digest()}) or was changed")
+                if card.part(part) is None:
+                    raise SettingsError(f"{where}: card {digest} says nothing of {part}")
+                cards[digest] = card
+        return cards
+
     def signing_key(self) -> Signer:
         """The ledger's Ed25519 key, named like its log; made on first start. Raises `SettingsError`."""
         from ledger.checkpoint import KeyFormatError, create_key_file, load_key_file
@@ -226,6 +255,11 @@ class Settings(BaseSettings):
     def ledger_path(self) -> Path:
         """The folder of the Merkle ledger."""
         return self.data_dir / "ledger"
+
+    @property
+    def cards_path(self) -> Path:
+        """The folder of agreement cards, each named by its digest."""
+        return self.data_dir / "cards"
 
     @property
     def evidence_path(self) -> Path:

@@ -13,14 +13,16 @@ app = typer.Typer(no_args_is_help=True, help="Settings and policies.")
 
 @app.command()
 def check() -> None:
-    """Check environment and glassbox.toml; exit 2 with the setting that is wrong.
+    """Check environment, glassbox.toml and the agreement cards that its policies name; exit 2 with what is wrong.
 
     Example: glassbox config check
     """
     from glassbox.settings import Settings
 
-    policies = Settings.load().policies()
-    print(f"fine: {len(policies)} policies ({', '.join(policies)})")
+    settings = Settings.load()
+    policies, cards = settings.policies(), settings.cards()
+    named = f", {len(cards)} agreement cards" if cards else ""
+    print(f"fine: {len(policies)} policies ({', '.join(policies)}){named}")
 
 
 @app.command()
