@@ -20,8 +20,8 @@ class Model:
     """Squares numbers; `batches` is what it was given. `room`: the items × largest that its memory holds. It raises
     on the items `bad`, and waits for `gate` before each batch."""
 
-    def __init__(self, room=math.inf, bad=(), gate=None):
-        self.batches, self.room, self.bad, self.gate = [], room, frozenset(bad), gate
+    def __init__(self, room=math.inf, bad=(), gate=None, size=int):
+        self.batches, self.room, self.bad, self.gate, self.size = [], room, frozenset(bad), gate, size
         self.entered = threading.Event()
         self.inside = 0
 
@@ -33,7 +33,7 @@ class Model:
         try:
             if self.gate is not None:
                 assert self.gate.wait(30)
-            if len(items) * max(items) > self.room:
+            if len(items) * max(map(self.size, items)) > self.room:
                 raise Full("no room for the text of the evaluation")
             if self.bad.intersection(items):
                 raise ValueError("the text of the evaluation")
@@ -42,8 +42,8 @@ class Model:
             self.inside -= 1
 
 
-def batcher(model, budget=100):
-    return Batcher(model, size=int, budget=budget, out_of_memory=lambda error: isinstance(error, Full))
+def batcher(run, budget=100, size=int, **settings):
+    return Batcher(run, size=size, budget=budget, out_of_memory=lambda error: isinstance(error, Full), **settings)
 
 
 async def outcomes(batching, calls):
@@ -85,6 +85,19 @@ async def test_concurrent_calls_share_batches_of_similar_size():
     assert model.batches == [[41, 40], [39, 3], [2, 1]]
 
 
+async def test_equal_items_of_concurrent_calls_are_run_once():
+    model = Model()
+    assert await outcomes(batcher(model), [[3, 4, 3], [4, 3], [5]]) == [[9, 16, 9], [16, 9], [25]]
+    assert model.batches == [[5, 4, 3]]
+
+
+async def test_uniform_batches_hold_one_size():
+    model = Model(size=lambda item: item % 3 + 1)
+    made = await outcomes(batcher(model, 4, model.size, uniform=True), [list(range(9))])
+    assert made == [[item * item for item in range(9)]]
+    assert model.batches == [[2], [5], [8], [1, 4], [7], [0, 3, 6]]
+
+
 async def test_what_arrives_meanwhile_is_gathered():
     model = Model(gate=threading.Event())
     batching = batcher(model)
@@ -99,12 +112,12 @@ async def test_what_arrives_meanwhile_is_gathered():
 
 
 async def test_out_of_memory_halves_the_batch_and_is_remembered(caplog):
-    model = Model(room=30)
-    batching = batcher(model)
-    assert await batching.submit([10] * 10) == [100] * 10
+    model = Model(room=30, size=lambda item: 10)
+    batching = batcher(model, size=model.size)
+    assert await batching.submit(range(10)) == [item * item for item in range(10)]
     assert batching.budget == 25
     failures = len([batch for batch in model.batches if len(batch) > 3])
-    assert await batching.submit([10] * 10) == [100] * 10
+    assert await batching.submit(range(10)) == [item * item for item in range(10)]
     assert len([batch for batch in model.batches if len(batch) > 3]) == failures
     assert "out of memory: batches of at most 25" in caplog.text
     assert "text of the evaluation" not in caplog.text
@@ -155,14 +168,15 @@ async def test_a_panic_does_not_end_the_thread():
 
 
 async def test_a_small_call_does_not_wait_for_the_whole_of_a_large_one():
-    model = Model(gate=threading.Event())
-    batching = batcher(model, budget=SHARE)
-    large = asyncio.create_task(batching.submit([1] * SHARE * 20))
+    model = Model(gate=threading.Event(), size=lambda item: 1)
+    batching = batcher(model, budget=SHARE + 1, size=model.size)
+    asked = list(range(100, 100 + SHARE * 20))
+    large = asyncio.create_task(batching.submit(asked))
     await entered(model)
     small = asyncio.create_task(batching.submit([2]))
     await asyncio.sleep(0.05)
     model.gate.set()
-    assert await asyncio.gather(small, large) == [[4], [1] * SHARE * 20]
+    assert await asyncio.gather(small, large) == [[4], [item * item for item in asked]]
     assert [2 in batch for batch in model.batches].index(True) == 1
     assert len(model.batches) >= 20
     await batching.close()
@@ -223,8 +237,8 @@ def test_it_serves_other_loops(missing):
     except ImportError:
         missing("uvloop is not installed")
     model = Model(room=30)
-    made = uvloop.run(outcomes(batcher(model), [[10] * 10, [31]]))
-    assert made[0] == [100] * 10
+    made = uvloop.run(outcomes(batcher(model), [[8, 9, 10], [31]]))
+    assert made[0] == [64, 81, 100]
     assert made[1].cause == "crashed"
     assert no_batcher_thread()
 
