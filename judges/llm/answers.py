@@ -33,12 +33,14 @@ class Usage:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What came back. `raw`: the model's text in UTF-8, or the vectors as little-endian float32, row by row.
-    `model`: as served. `finish_reason`: the endpoint's word, or `refusal`."""
+    `model`: as served. `finish_reason`: the endpoint's word, or `refusal`. `adapted`: the parameters of the request
+    that this endpoint does not take as we send them (`dialect.PARAMETERS`), sorted."""
 
     model: str
     raw: bytes
     finish_reason: str
     usage: Usage
+    adapted: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The model's text. Raises `EndpointError` where it refused (refused) or was cut (truncated)."""
@@ -100,6 +102,7 @@ def joined(answers: Sequence[Answer], counts: Sequence[int]) -> Answer:
             0,
             "api" if all(usage.provenance == "api" for usage in usages) else "estimated",
         ),
+        tuple(sorted({name for answer in answers for name in answer.adapted})),
     )
 
 

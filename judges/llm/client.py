@@ -13,12 +13,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import aiohttp
 
+from judges.llm.dialect import adapt, refused_parameter
 from judges.llm.endpoint import Endpoint, environment_proxy
-from judges.llm.errors import EndpointError, status_error
+from judges.llm.errors import EndpointError, UnsupportedParameter, retry_after, status_error
 from judges.llm.fence import Fence
 from judges.llm.session import Session
 from judges.port import ResponseCache
@@ -27,6 +28,14 @@ MARGIN_S = 0.1
 
 KEEP_ALIVE_S = 4.0
 """Idle connections are dropped before the server does it (uvicorn: after 5 s), or a call would meet a closed one."""
+
+PAUSE_CAP_S = 30.0
+"""One refusal makes the calls of others wait this long at most, whatever the endpoint asked for."""
+
+MAX_RESPONSE = 64 * 1024 * 1024
+"""Longest response that is read, in bytes."""
+
+_PARAMETER_REFUSED = (400, 422)
 
 
 @dataclass
@@ -53,27 +62,58 @@ class EndpointClient:
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._proxy = environment_proxy(endpoint.base_url)
         self._http: aiohttp.ClientSession | None = None
+        self._refused: set[str] = set()
+        self._paused_until = 0.0
 
     def session(self, deadline: float, cache: ResponseCache | None = None) -> Session:
         """What one evaluation asks of the endpoint. `deadline`: `time.monotonic()` seconds; the session gives up
         `MARGIN_S` before it, so that its judge can still say which part failed."""
         return Session(self, deadline - MARGIN_S, cache)
 
+    async def ask(self, path: str, body: Mapping[str, Any], deadline: float) -> tuple[bytes, tuple[str, ...]]:
+        """`post`, adapted to what the endpoint takes: the response's body, and which parameters were adapted. What it
+        refuses once (`dialect`) is not sent again in this client's life."""
+        while True:
+            refused = frozenset(self._refused)
+            try:
+                response = await self.post(path, adapt(body, refused), deadline)
+            except UnsupportedParameter as error:
+                if error.parameter in refused or error.parameter not in body:
+                    raise
+                self._refused.add(error.parameter)
+            else:
+                return response, tuple(sorted(refused & body.keys()))
+
     async def post(self, path: str, body: Mapping[str, Any], deadline: float) -> bytes:
         """One call, once: the response's body. A call waits for its slot until `deadline`, then may take
-        `call_limit_s` of what is left. Raises `EndpointError` for everything that is not a 2xx response."""
+        `call_limit_s` of what is left. Where the endpoint asked any call to wait (429 with Retry-After), all do.
+        Raises `EndpointError` for everything that is not a 2xx response."""
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise EndpointError("timeout", "the deadline has passed", final=True)
         data = json.dumps(body, ensure_ascii=False).encode()
         try:
-            async with asyncio.timeout(remaining), self._slots:
-                async with asyncio.timeout(self.endpoint.call_limit_s):
-                    return await self._exchange(path, data)
+            async with asyncio.timeout(remaining):
+                while True:
+                    await self._unpaused(deadline)
+                    async with self._slots:
+                        if self._pause() > 0:  # begun while this call waited for its slot
+                            continue
+                        async with asyncio.timeout(self.endpoint.call_limit_s):
+                            return await self._exchange(path, data)
         except TimeoutError:
             raise EndpointError("timeout", "no answer from the endpoint in time") from None
         except (aiohttp.ClientError, OSError) as error:
             raise EndpointError("unavailable", f"the endpoint cannot be reached ({type(error).__name__})") from None
+
+    def _pause(self) -> float:
+        return self._paused_until - time.monotonic()
+
+    async def _unpaused(self, deadline: float) -> None:
+        while (pause := self._pause()) > 0:
+            if time.monotonic() + pause >= deadline:
+                raise EndpointError("rate_limited", "the endpoint asks to wait past the deadline", final=True)
+            await asyncio.sleep(pause)
 
     async def _exchange(self, path: str, data: bytes) -> bytes:
         stats = self.stats
@@ -86,10 +126,17 @@ class EndpointClient:
                 self.endpoint.base_url.rstrip("/") + path, data=data, proxy=self._proxy, allow_redirects=False
             ) as response:
                 if response.status >= 300:
-                    raise status_error(response.status, response.headers)
-                return await response.read()
+                    await self._refusal(response)
+                return await _read(response)
         finally:
             stats.in_flight -= 1
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> NoReturn:
+        if response.status == 429 and (wait := retry_after(response.headers)):
+            self._paused_until = max(self._paused_until, time.monotonic() + min(wait, PAUSE_CAP_S))
+        if response.status in _PARAMETER_REFUSED and (name := refused_parameter(await _read(response))):
+            raise UnsupportedParameter(response.status, name)
+        raise status_error(response.status, response.headers)
 
     def _connected(self) -> aiohttp.ClientSession:
         """Made at the first call, because aiohttp binds it to the running loop."""
@@ -108,3 +155,13 @@ class EndpointClient:
     async def close(self) -> None:
         if self._http is not None:
             await self._http.close()
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The body. Raises `EndpointError` (malformed_output) for one over `MAX_RESPONSE`, before it is in memory."""
+    body = bytearray()
+    async for part in response.content.iter_any():
+        body += part
+        if len(body) > MAX_RESPONSE:
+            raise EndpointError("malformed_output", f"a response of more than {MAX_RESPONSE} bytes", final=True)
+    return bytes(body)

@@ -20,6 +20,14 @@ class EndpointError(JudgeError):
         self.retry_after_s, self.final = retry_after_s, final
 
 
+class UnsupportedParameter(EndpointError):
+    """The endpoint does not take `parameter` (one of `dialect.PARAMETERS`); without it, it may answer."""
+
+    def __init__(self, status: int, parameter: str) -> None:
+        super().__init__("refused", f"HTTP {status}: the endpoint does not take {parameter}", final=True)
+        self.parameter = parameter
+
+
 def status_error(status: int, headers: Mapping[str, str]) -> EndpointError:
     """The typed error of an HTTP status from 300 up. Never reads the body, which may repeat the prompt."""
     match status:

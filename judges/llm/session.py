@@ -63,6 +63,7 @@ class Call:
             "completion_tokens": usage.completion_tokens,
             "usage_provenance": usage.provenance,
             "rejected": self.rejected,
+            **({"adapted": list(self.answer.adapted)} if self.answer.adapted else {}),
         }
 
 
@@ -227,6 +228,7 @@ def _encode(calls: Sequence[Call]) -> bytes:
                 call.answer.usage.prompt_tokens,
                 call.answer.usage.completion_tokens,
                 call.answer.usage.provenance,
+                call.answer.adapted,
             ]
             for call in calls
         ]
@@ -237,8 +239,15 @@ def _decode(kept: bytes) -> list[Call] | None:
     """The calls, at least one; None for bytes that were not made by `_encode`."""
     try:
         return [
-            Call(schema, asked, sample, digest, Answer(model, base64.b64decode(raw), finish, Usage(*usage)), rejected)
-            for schema, asked, sample, digest, rejected, model, finish, raw, *usage in json.loads(kept)
+            Call(
+                schema,
+                asked,
+                sample,
+                digest,
+                Answer(model, base64.b64decode(raw), finish, Usage(*usage), tuple(adapted)),
+                rejected,
+            )
+            for schema, asked, sample, digest, rejected, model, finish, raw, *usage, adapted in json.loads(kept)
         ] or None
     except (ValueError, TypeError):
         return None

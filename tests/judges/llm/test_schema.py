@@ -29,8 +29,10 @@ def test_a_strict_schema_requires_everything_and_allows_nothing_else():
     assert response_format(Basket) is sent
 
 
-def test_parse_reads_what_fits():
-    assert parse('{"default": [{"title": "a", "verdict": 1}]}', Basket).default == [Item(title="a", verdict=1)]
+@pytest.mark.parametrize("form", ["{}", "\n{} ", "```json\n{}\n```", "```\n{}```\n", "```JSON\r\n{}\r\n```"])
+def test_parse_reads_what_fits_bare_or_in_one_fence(form):
+    text = form.replace("{}", '{"default": [{"title": "a ```b", "verdict": 1}]}')
+    assert parse(text, Basket).default == [Item(title="a ```b", verdict=1)]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,9 @@ def test_parse_reads_what_fits():
     [
         "",
         "I'm sorry.",
-        '```json\n{"default": []}\n```',
+        'Sure:\n```json\n{"default": []}\n```',
+        '```json\n{"default": []}\n```\n```json\n{"default": []}\n```',
+        '```json {"default": []}```',
         'Here it is: {"default": []}',
         '{"default": []',
         '{"default": [], "default": []}',
