@@ -97,7 +97,7 @@ def support(statement: str, passages: Sequence[str]) -> Support:
         rank = (_VERDICTS.index(verdict), coverage)
         if best is None or rank > best:
             best = rank
-            found = Support(verdict, f"lexical:{verdict} {why} (passage {index})", index)
+            found = Support(verdict, f"lexical:{verdict} {why}", index)
     return found
 
 

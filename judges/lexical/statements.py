@@ -41,12 +41,28 @@ _COURTESY = re.compile(
     r"|guten (?:tag|morgen|abend)|gern geschehen|de rien|de nada|buen(?:os|as) (?:d[ií]as|tardes|noches))\b",
     re.IGNORECASE,
 )
+# Whole sentences of courtesy in languages whose function words `judges.text` does not know, or that are phrases.
+_SET_PHRASE = re.compile(
+    r"(?:ciao|salve|buon(?:giorno|asera)|grazie(?: mille)?|prego|mi (?:dispiace|scusi)|scusa(?:te|mi)?"
+    r"|ol[áa]|oi|bo[am] (?:dia|tarde|noite)|obrigad[oa]|de nada|(?:sinto|lamento) muito|desculpe|desculpa"
+    r"|goede(?:morgen|middag|navond|ndag)|goeden?dag|dank (?:je|u)(?: wel)?|bedankt|graag gedaan|het spijt (?:me|mij)"
+    r"|cześć|witaj(?:cie)?|dzień dobry|dobry wieczór|dziękuję|przepraszam|przykro mi|niestety"
+    r"|привет|здравствуйте?|добр(?:ый|ое|ого) (?:день|утро|вечер)|спасибо|пожалуйста|извините?|простите?|до свидания"
+    r"|你好|您好|早上好|晚上好|谢谢|多谢|不客气|再见|(?:很)?抱歉|对不起|不好意思"
+    r"|こんにちは|こんばんは|おはよう(?:ございます)?|ありがとう(?:ございます)?|どういたしまして|すみません"
+    r"|申し訳(?:ありません|ございません)|ごめんなさい|さようなら"
+    r"|مرحبا|أهلا(?: وسهلا)?|السلام عليكم|شكرا(?: لك)?|عفوا|آسف|عذرا|صباح الخير|مساء الخير|مع السلامة)"
+    r"(?:\s*[,，、]?\s*\w+)?[\s.,!。！…،]*",
+    re.IGNORECASE,
+)
 
 _SOURCES = r"(?:context|passages?|documents?|sources?|texts?|excerpts?|articles?|information|material|answer)"
 _PREAMBLE = (
     r"(?:(?:i'm sorry|i am sorry|sorry|i apologi[sz]e|unfortunately|regrettably|honestly|actually|well|hmm|no"
     r"|leider|es tut mir leid|tut mir leid|malheureusement|désolée?|je suis désolée?|lamentablemente|lo siento"
-    r"|desafortunadamente)\b[,.:;!]*\s+(?:(?:but|aber|mais|pero)\b,?\s+)?)*"
+    r"|desafortunadamente|mi dispiace|purtroppo|desculpe|infelizmente|helaas|het spijt me|przykro mi|przepraszam"
+    r"|niestety|извините|простите|к сожалению|للأسف|عذرا|آسف)\b[,.:;!،]*\s+"
+    r"(?:(?:but|aber|mais|pero|ma|mas|maar|ale|но|لكن|لكني)\b,?\s+)?)*"
     rf"(?:(?:based on|according to|from|given|in|within)\s(?:\w+\s){{0,4}}{_SOURCES}\b[^,]{{0,40}},\s*)?"
 )
 _FIND = (
@@ -100,6 +116,49 @@ _ABSTENTIONS = (
     r"(?:contexto|pasajes?|documentos?|fuentes?|textos?|fragmentos?|información)\s(?:\w+\s){0,2}"
     r"no\s(?:\w+\s)?(?:menciona|dice|indica|contiene|especifica|proporciona|incluye|responde)n?\b",
     r"no (?:hay|existe|se (?:encontró|proporciona)) (?:\w+ )?información\b",
+    # Italian
+    r"(?:io )?non (?:lo |ne )?(?:so\b|sappiamo\b|sono (?:\w+ )?sicur[oa]|(?:ho|abbiamo|dispongo di) (?:\w+ )?"
+    r"(?:informazioni|dati|idea|abbastanza)|(?:posso|riesco a|sono in grado di|siamo in grado di) (?:\w+ )?"
+    r"(?:risponder|dir|trovar|determinar|confermar|saper)\w*)",
+    r"(?:il|i|la|le|lo|quest[aeio]|nessun\w*)\s(?:\w+\s){0,3}(?:contesto|passagg\w+|brani?o?|document[oi]|fonti?"
+    r"|test[oi]|informazioni)\s(?:\w+\s){0,2}non\s(?:\w+\s)?(?:menzion|dic|indic|conten|specific|fornisc|rispond)\w+",
+    r"non (?:ci sono|c'è|risultano) (?:\w+ )?informazioni\b",
+    # Portuguese
+    r"(?:eu )?não (?:o )?(?:sei\b|sabemos\b|encontrei\b|tenho (?:\w+ )?(?:informaç\w+|dados|certeza|ideia|acesso)"
+    r"|(?:posso|consigo|é possível) (?:\w+ )?(?:responder|dizer|encontrar|determinar|confirmar|saber))",
+    r"(?:o|os|a|as|est[ae]s?|nenhum\w*)\s(?:\w+\s){0,3}(?:contexto|passage(?:m|ns)|documentos?|fontes?|textos?"
+    r"|trechos?|informaç\w+)\s(?:\w+\s){0,2}não\s(?:\w+\s)?(?:menciona|diz|indica|contém|especifica|fornece|inclu"
+    r"|respond)\w*",
+    r"não (?:há|existem?) (?:\w+ )?informaç\w+",
+    # Dutch
+    r"(?:dat |dit )?(?:weet ik|ik weet) (?:het |dat |dit |helaas )*niet\b",
+    r"(?:ik (?:kan|kon)|(?:kan|kon) ik) (?:\w+ ){0,8}(?:niet|geen) (?:\w+ ){0,6}"
+    r"(?:beantwoorden|vinden|zeggen|bepalen|bevestigen)\b",
+    r"ik ben (?:er |hier )?(?:\w+ )?niet zeker\b",
+    r"(?:de|het|deze|dit|in de|in het|er)\s(?:\w+\s){0,5}geen (?:informatie|gegevens|vermelding)\b",
+    # Polish
+    r"(?:ja )?nie (?:wiem\b|mam (?:\w+ )?(?:informacji|danych|pewności|pojęcia)|jestem pew(?:ien|na|ny)\b"
+    r"|(?:mogę|potrafię|jestem w stanie) (?:\w+ ){0,2}(?:odpowiedzieć|znaleźć|powiedzieć|stwierdzić|potwierdzić))",
+    r"(?:brak|nie ma) (?:\w+ ){0,2}(?:informacji|danych)\b",
+    # Russian
+    r"(?:я |мы )?не (?:знаю\b|знаем\b|уверен\w*|располага\w+|на(?:шёл|шел|шла)\b"
+    r"|(?:могу|можем|удалось) (?:\w+ ){0,2}(?:ответить|сказать|найти|определить|подтвердить|установить))",
+    r"(?:у меня |у нас |здесь |в \w+ )?нет (?:\w+ ){0,2}(?:информации|данных|сведений|ответа)\b",
+    r"(?:в |во )?(?:\w+ ){0,2}(?:контекст|документ|источник|текст|отрывк|фрагмент)\w*\s(?:\w+\s){0,2}не\s(?:\w+\s)?"
+    r"(?:указан|говорит|упомин|содерж|сообща|сказан)\w*",
+    # Chinese
+    r"(?:很?抱歉|对不起|不好意思)?[,，]?\s*(?:但是?|可是)?(?:我们?)?(?:也|真的|暂时|目前)?(?:不知道|不清楚|不太?确定|不了解"
+    r"|(?:无法|不能|没办法)(?:回答|确定|判断|得知|提供|找到|确认)|没有(?:足够的?|相关的?|任何)*(?:信息|资料|数据))",
+    r"(?:文中|文章|上下文|资料|段落|文档|来源|这些)[^。，]{0,12}(?:没有|并未|未)(?:提及|提到|说明|包含|给出)",
+    # Japanese
+    r"[^。]{0,40}(?:わかり|分かり|判り|存じ|知り)ません(?:でした)?(?:が)?[。.!]*$",
+    r"[^。]{0,60}(?:お答え|回答|判断|確認|特定)(?:することは|する?ことが|が|は)?できません",
+    r"[^。]{0,40}(?:情報|記載|記述)(?:が|は)(?:含まれてい|あり|記載されてい|見つかり)ません",
+    # Arabic
+    r"(?:أنا )?لا (?:أعرف|أعلم|أدري|(?:أستطيع|يمكنني|أقدر) (?:\w+ ){0,2}(?:الإجابة|تحديد|العثور|التأكيد|القول))",
+    r"(?:أنا )?لست (?:متأكد|واثق)\w*",
+    r"لا (?:توجد|يوجد|تتوفر|تتوافر) (?:\w+ )?(?:معلومات|إجابة|بيانات)",
+    r"(?:النص|السياق|المقاطع|الوثائق|المصادر) لا (?:يذكر|تذكر|يحتوي|تحتوي|يحدد|تحدد)",
 )
 _ABSTENTION = re.compile(f"{_PREAMBLE}(?:{'|'.join(_ABSTENTIONS)})", re.IGNORECASE)
 _HEDGE = re.compile(
@@ -119,6 +178,7 @@ class _Kind(Enum):
     QUESTION = auto()
     ABSTENTION = auto()
     COURTESY = auto()
+    ELLIPSIS = auto()  # no word that carries content: an answer only together with its question ("Yes.", "It is.")
     HEDGE = auto()
     CLAIM = auto()
 
@@ -142,10 +202,17 @@ def statements(answer: str) -> list[str]:
 def abstains(answer: str) -> bool:
     """Whether the answer declines to answer: it says so, and makes no statement beside that.
 
-    Knows phrases of English, German, French and Spanish; greetings and questions do not count either way.
+    Knows phrases of the languages whose claims are judged (`judges.languages`); greetings and questions do not count
+    either way.
     """
     kinds = {kind for _, kind in _read(answer)}
     return _Kind.ABSTENTION in kinds and kinds.isdisjoint({_Kind.CLAIM, _Kind.HEDGE})
+
+
+def only_courtesies(answer: str) -> bool:
+    """Whether the answer is nothing but questions and greetings. Not "Yes.", which answers a question."""
+    kinds = {kind for _, kind in _read(answer)}
+    return bool(kinds) and kinds <= {_Kind.QUESTION, _Kind.COURTESY}
 
 
 def noncommittal(answer: str) -> bool:
@@ -164,8 +231,8 @@ def _kind(sentence: str) -> _Kind:
         return _Kind.QUESTION
     if _is_abstention(plain):
         return _Kind.ABSTENTION
-    if _is_courtesy(plain):
-        return _Kind.COURTESY
+    if (courtesy := _courtesy(plain)) is not None:
+        return courtesy
     if _HEDGE.match(plain) and len(words(plain)) <= _HEDGE_WORDS:
         return _Kind.HEDGE
     return _Kind.CLAIM
@@ -183,14 +250,15 @@ def _is_abstention(plain: str) -> bool:
     return len(content_words(rest)) < _TURN_CONTENT_WORDS or _ABSTENTION.match(rest) is not None
 
 
-def _is_courtesy(plain: str) -> bool:
-    if _COURTESY.match(plain):
-        return True
+def _courtesy(plain: str) -> _Kind | None:
+    if _COURTESY.match(plain) or _SET_PHRASE.fullmatch(plain):
+        return _Kind.COURTESY
     said = [normalise(token.text) for token in words(plain)]
     if said[0] in _SALUTATIONS:
-        return len(said) <= _SALUTATION_WORDS
+        return _Kind.COURTESY if len(said) <= _SALUTATION_WORDS else None
     spoken = language(plain)
-    return not any(is_content(word, spoken) and word not in _INTERJECTIONS for word in said)
+    carries = any(is_content(word, spoken) and word not in _INTERJECTIONS for word in said)
+    return None if carries else _Kind.ELLIPSIS
 
 
 def _clauses(part: str) -> Iterator[str]:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.lexical.statements import abstains, noncommittal, statements
+from judges.lexical.statements import abstains, noncommittal, only_courtesies, statements
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,42 @@ def test_abstaining_answers_have_no_statements(answer):
     if abstains(answer):
         assert statements(answer) == []
         assert noncommittal(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Mi dispiace. Non lo so.",
+        "Mi dispiace, ma non posso rispondere a questa domanda.",
+        "Não sei.",
+        "Infelizmente, não tenho informações suficientes.",
+        "Dat weet ik niet.",
+        "Helaas kan ik deze vraag niet beantwoorden.",
+        "Nie wiem.",
+        "Niestety nie mam informacji na ten temat.",
+        "Не знаю.",
+        "К сожалению, у меня нет информации об этом.",
+        "我不知道。",
+        "抱歉，我无法回答这个问题。",
+        "わかりません。",
+        "申し訳ありませんが、お答えできません。",
+        "لا أعرف.",
+        "للأسف، لا توجد معلومات كافية.",
+    ],
+)
+def test_abstentions_of_every_language_whose_claims_are_judged(answer):
+    assert abstains(answer)
+    assert statements(answer) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "only"),
+    [
+        *((text, True) for text in ("Hello!", "Ciao!", "Привет!", "你好！", "こんにちは。", "مرحبا!", "Dzień dobry!")),
+        *((text, True) for text in ("Which mill?", "¿Qué molino?", "哪个磨坊？", "Hello! Which mill do you mean?")),
+        # Short answers that claim something together with their question, or that go on to claim something.
+        *((text, False) for text in ("Yes.", "No.", "It is.", "Prego, la mole è alta.", "I don't know.", "")),
+    ],
+)
+def test_what_is_nothing_but_questions_and_greetings(answer, only):
+    assert only_courtesies(answer) is only
