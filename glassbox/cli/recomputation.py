@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import TypeAdapter
 
 from glassbox.cli.errors import CommandError
-from glassbox.cli.wiring import ASKS_A_MODEL, make_judge
+from glassbox.cli.wiring import make_judge
 from glassbox.contract.canonical import canonical, strict_loads
 from glassbox.contract.composite import compose
 from glassbox.contract.policy import Policy
 from glassbox.contract.record import RecordError, check_record
 from glassbox.contract.request import EvaluationRequest
 from glassbox.contract.verdict import Failed, NotApplicable, Scored, Verdict, part_row
+from judges.agreement import AGREEMENT, FOREIGN_AGREEMENT
 from judges.llm.recorded import NOT_RECORDED, RecordedClient, recorded_endpoint
 from judges.llm.retry import ANSWERED
 from judges.port import Case, Judge
@@ -39,6 +40,8 @@ LEAST_S = 600.0
 """Time for a kind, whatever its policy's deadline: an old machine may read what a new one judged."""
 
 _VERDICT: TypeAdapter[Scored | NotApplicable | Failed] = TypeAdapter(Verdict)
+_BESIDE = frozenset(("calls", AGREEMENT))
+"""Left out where evidence is compared: calls are compared by their answers, and agreement cards are not judging."""
 _ROW = ("state", "score", "low", "high", "cause")
 _COMPOSED = ("trust", "trust_low", "trust_high", "coverage", "outcome", "reasons", "missed_targets")
 
@@ -123,7 +126,7 @@ async def _kind(dossier: Dossier, policy: Policy, kind: str, fence_key: bytes) -
     told = {verdict["part"]: verdict for verdict in sealed["verdicts"]}
     client = _client(dossier, sealed, fence_key)
     try:
-        judge = make_judge(kind, client if kind in ASKS_A_MODEL else None)
+        judge = make_judge(kind, client)
     except CommandError as error:
         return Kind(kind, tuple(Part(part, "verdict", "unknown", str(error), rows[part]) for part in settings))
     now, evidence = await _judged(dossier, policy, kind, judge)
@@ -213,6 +216,7 @@ def _part(
         return Part(part, "verdict", "unknown", "a model's answer that the verdict needs was not kept", row)
     source: Source = "raw outputs" if cited else "request"
     names = (*_ROW, "flags")
+    told = {**told, "flags": [flag for flag in told["flags"] if flag != FOREIGN_AGREEMENT]}
     differences = "; ".join(_differences({**said, **told}, {**made, "flags": list(now.flags)}, names))
     return Part(part, source, "differs" if differences else "equal", differences, row, {**row, **made})
 
@@ -242,9 +246,9 @@ def _shown(value: Any) -> str:
 
 
 def _place(recorded: Any, now: Any, path: str = "") -> str | None:
-    """The first place at which two JSON values differ; what was asked is compared by its answers, not here."""
+    """The first place at which two JSON values differ."""
     if isinstance(recorded, dict) and isinstance(now, dict):
-        for key in sorted((recorded.keys() | now.keys()) - {"calls"}):
+        for key in sorted((recorded.keys() | now.keys()) - _BESIDE):
             if key not in recorded or key not in now:
                 return f"{path}.{key}".lstrip(".")
             if found := _place(recorded[key], now[key], f"{path}.{key}"):

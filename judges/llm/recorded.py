@@ -124,7 +124,7 @@ def recorded_endpoint(calls: Iterable[Mapping[str, Any]], methods: Iterable[Mapp
 
 def _answer(call: Mapping[str, Any], raw: bytes) -> Answer:
     usage = Usage(call["prompt_tokens"], call["completion_tokens"], call["usage_provenance"])
-    return Answer(call["model"], raw, call["finish_reason"], usage)
+    return Answer(call["model"], raw, call["finish_reason"], usage, tuple(call.get("adapted", ())))
 
 
 def _not_recorded() -> EndpointError:

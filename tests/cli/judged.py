@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from glassbox.cli.wiring import JUDGES, make_judge
+from glassbox.cli.wiring import make_judge
 from glassbox.contract.events import RESULT, rfc3339
 from glassbox.contract.policy import Policy
+from glassbox.contract.verdict import KINDS
 from glassbox.settings import Settings
 from judges.llm import EndpointClient
 from judges.port import NEEDS, Judge
@@ -42,7 +43,7 @@ async def judge_into(
     settings = settings_of(folder)
     vault = EvidenceVault(FolderStore(settings.evidence_path))
     ledger = MerkleLog.committer(settings.ledger_path, settings.signing_key())
-    judges = {kind: replaced.get(kind) or make_judge(kind, client) for kind in JUDGES}
+    judges = {kind: replaced.get(kind) or make_judge(kind, client) for kind in KINDS}
     outbox, windows, records = MemoryOutbox(now=NOW), dict[str, Any](), list[dict[str, Any]]()
     intake = Intake(outbox, vault, policies, policy, NEEDS, settings.id_key())
     requested = Feed(REQUESTS)
