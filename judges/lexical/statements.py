@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 from enum import Enum, auto
+from itertools import accumulate
 
-from judges.text import Token, content_words, is_content, language, normalise, sentences, words
+from judges.text import Token, content_words, each_sentence, is_content, language, normalise, words
 
 _SPLIT_WORDS = frozenset({"and", "but"})
 _SIDE_CONTENT_WORDS = 3
@@ -205,8 +206,12 @@ def abstains(answer: str) -> bool:
     Knows phrases of the languages whose claims are judged (`judges.languages`); greetings and questions do not count
     either way.
     """
-    kinds = {kind for _, kind in _read(answer)}
-    return _Kind.ABSTENTION in kinds and kinds.isdisjoint({_Kind.CLAIM, _Kind.HEDGE})
+    declines = False
+    for _, kind in _read(answer):
+        if kind in (_Kind.CLAIM, _Kind.HEDGE):
+            return False
+        declines |= kind is _Kind.ABSTENTION
+    return declines
 
 
 def only_courtesies(answer: str) -> bool:
@@ -221,8 +226,9 @@ def noncommittal(answer: str) -> bool:
     return _Kind.CLAIM not in kinds and not kinds.isdisjoint({_Kind.ABSTENTION, _Kind.HEDGE})
 
 
-def _read(answer: str) -> list[tuple[str, _Kind]]:
-    return [(text, _kind(text)) for text in (answer[start:end] for start, end in sentences(answer))]
+def _read(answer: str) -> Iterator[tuple[str, _Kind]]:
+    for start, end in each_sentence(answer):
+        yield answer[start:end], _kind(answer[start:end])
 
 
 def _kind(sentence: str) -> _Kind:
@@ -263,21 +269,25 @@ def _courtesy(plain: str) -> _Kind | None:
 
 def _clauses(part: str) -> Iterator[str]:
     tokens = words(part)
-    start = 0
+    # Counts up to each token, so that looking at both sides of every "and" costs one pass.
+    verbs = list(accumulate(map(_verb_like, tokens), initial=0))
+    contents = list(accumulate((is_content(token.text) for token in tokens), initial=0))
+
+    def stands_alone(first: int, end: int) -> bool:
+        return verbs[end] > verbs[first] and contents[end] - contents[first] >= _SIDE_CONTENT_WORDS
+
+    start = first = 0
     for index, token in enumerate(tokens):
         if (
             normalise(token.text) in _SPLIT_WORDS
-            and _stands_alone(part[start : token.start])
-            and _stands_alone(part[token.end :])
+            and stands_alone(first, index)
+            and stands_alone(index + 1, len(tokens))
         ):
             yield part[start : token.start].strip(" ,\t\n")
-            start = tokens[index + 1].start
+            first = index + 1
+            start = tokens[first].start
     if words(rest := part[start:].strip()):
         yield rest
-
-
-def _stands_alone(clause: str) -> bool:
-    return any(map(_verb_like, words(clause))) and len(content_words(clause)) >= _SIDE_CONTENT_WORDS
 
 
 def _verb_like(token: Token) -> bool:

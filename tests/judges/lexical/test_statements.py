@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +34,14 @@ from judges.lexical.statements import abstains, noncommittal, only_courtesies, s
 )
 def test_statements(answer, expected):
     assert statements(answer) == expected
+
+
+@pytest.mark.parametrize("unit", ["the old ferry crossed and the ", "and the ", "but, ", "a; "])
+def test_one_long_sentence_is_read_in_one_pass(unit):
+    text = unit * (120_000 // len(unit))
+    started = time.process_time()
+    statements(text)
+    assert time.process_time() - started < 3  # seconds; looking at the rest of it at every "and" takes minutes
 
 
 @given(st.text() | st.text(st.sampled_from("ab and but was; .?!\n")))
