@@ -80,10 +80,14 @@ class SimilarityCalibration(Part):
 
 
 class Faithfulness(Part):
+    """`estimator`: claims and verdicts in two calls (Ragas), or `fused` in one, whose decomposition sees the passages:
+    another figure under another method's name."""
+
     weight: Weight = Decimal("0.60")
     target: Share | None = Decimal("0.95")
     target_family: str | None = "llm"
     repeats: Repeats = 1
+    estimator: Literal["two_step", "fused"] = "two_step"
 
 
 class AnswerRelevancy(Part):

@@ -190,6 +190,7 @@ FIELDS = {
     "pair_limit": "Pairs of one answer that are judged; more are left out, and counted.",
     "both_directions": "Whether a relation model is asked about each pair both ways round.",
     "higher_is_better": "false where the retriever reports distances.",
+    "estimator": "two_step: claims, then verdicts; fused: both in one call, which is another figure.",
     "strictness": "Questions generated back from the answer, one call each.",
     "Terminology.reference": "aligned: against each sentence's closest window; whole_sources: against them all.",
     "part": "The part.",

@@ -59,6 +59,7 @@ FAILED = frozenset(
         "erased",
         "no_question",
         "bad_embedding",
+        "too_long",
     )
 )
 """Why a part that does apply has no score."""
