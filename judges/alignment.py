@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from judges.shown import Shown
 from judges.text import Token, best_window, stem, words
 
 MIN_SHARE = 0.5
@@ -18,37 +19,51 @@ CANDIDATES = 4
 
 @dataclass(frozen=True)
 class Aligned:
-    """A text and its words, made once for many claims."""
+    """A text as it was shown and its words, made once for many claims. Places are those of the text as given."""
 
-    text: str
+    shown: Shown
     tokens: list[Token]
     stems: list[str]
     vocabulary: frozenset[str]
 
     @classmethod
-    def of(cls, text: str) -> Aligned:
-        tokens = words(text)
+    def of(cls, shown: Shown) -> Aligned:
+        tokens = words(shown.text)
         stems = [stem(token.text) for token in tokens]
-        return cls(text, tokens, stems, frozenset(stems))
+        return cls(shown, tokens, stems, frozenset(stems))
+
+    def place(self, start: int, end: int) -> dict[str, int]:
+        """`start`, `end`: character offsets into the given text, for those into the shown one."""
+        span = self.shown.span(start, end)
+        return {"start": span.start, "end": span.end}
 
 
-def locate(claim: str, answer: Aligned, after: int = 0) -> dict[str, Any]:
-    """The claim's place in the answer as {`start`, `end`, `alignment`}: character offsets and `exact` or `window`; or
-    {`alignment`: `unaligned`}. Claims repeat words, so the exact search begins at `after`."""
-    for origin in (after, 0):
-        start = answer.text.find(claim, origin)
-        if start >= 0:
-            return {"start": start, "end": start + len(claim), "alignment": "exact"}
-    needle = [stem(token.text) for token in words(claim)]
-    span, share = _window(needle, answer, len(needle))
-    if span is None or share < MIN_SHARE:
-        return {"alignment": "unaligned"}
-    return {"start": span[0], "end": span[1], "alignment": "window"}
+class Locator:
+    """Finds the claims of an answer one after another: they repeat words, so the search goes on where the last was."""
+
+    def __init__(self, answer: Aligned) -> None:
+        self._answer, self._after = answer, 0
+
+    def locate(self, claim: str) -> dict[str, Any]:
+        """The claim's place in the answer as {`start`, `end`, `alignment`}: character offsets into the given text, and
+        `exact` or `window`; or {`alignment`: `unaligned`}."""
+        answer = self._answer
+        for origin in (self._after, 0):
+            start = answer.shown.text.find(claim, origin)
+            if start >= 0:
+                self._after = start + len(claim)
+                return {**answer.place(start, self._after), "alignment": "exact"}
+        needle = [stem(token.text) for token in words(claim)]
+        span, share = _window(needle, answer, len(needle))
+        if span is None or share < MIN_SHARE:
+            return {"alignment": "unaligned"}
+        self._after = span[1]
+        return {**answer.place(*span), "alignment": "window"}
 
 
 def support(claim: str, passages: Sequence[Aligned]) -> dict[str, Any] | None:
     """The window of one passage that shares most words with the claim, as {`passage`, `start`, `end`}: the place in
-    the list and character offsets. None where no passage shares half of them."""
+    the list and character offsets into the given passage. None where no passage shares half of them."""
     needle = [stem(token.text) for token in words(claim)]
     wanted = frozenset(needle)
     by_words = sorted(range(len(passages)), key=lambda n: -len(wanted & passages[n].vocabulary))
@@ -57,7 +72,7 @@ def support(claim: str, passages: Sequence[Aligned]) -> dict[str, Any] | None:
     for n in sorted(by_words[:CANDIDATES]):
         span, share = _window(needle, passages[n], max(30, 2 * len(needle)))
         if span is not None and share > most:
-            best, most = {"passage": n, "start": span[0], "end": span[1]}, share
+            best, most = {"passage": n, **passages[n].place(*span)}, share
     return best if most >= MIN_SHARE else None
 
 

@@ -34,8 +34,16 @@ def _statements(data: Data) -> dict[str, Any]:
 
 
 def _support(data: Data) -> dict[str, Any]:
+    return _supported(data, _texts(data, "statements"))
+
+
+def _claims(data: Data) -> dict[str, Any]:
+    return _supported(data, statements(_text(data, "answer")))
+
+
+def _supported(data: Data, claims: list[str]) -> dict[str, Any]:
     passages = _texts(data, "passages") if "passages" in data else [_text(data, "context")]
-    judged = [(statement, support(statement, passages)) for statement in _texts(data, "statements")]
+    judged = [(statement, support(statement, passages)) for statement in claims]
     return {
         "statements": [
             {"statement": statement, "reason": found.reason, "verdict": int(found.verdict != "unsupported")}
@@ -53,6 +61,7 @@ _TASKS: dict[str, tuple[str, Callable[[Data], dict[str, Any]]]] = {
     "PassageVerdicts": ("INPUT\n", _passage_verdicts),
     "StatementGeneratorOutput": ("input: ", _statements),
     "NLIStatementOutput": ("input: ", _support),
+    "ClaimVerdictsOutput": ("input: ", _claims),
     "AnswerRelevanceOutput": ("input: ", _question),
 }
 SCHEMAS = tuple(_TASKS)
