@@ -128,13 +128,15 @@ _PATTERNS = tuple(
         (
             "delimiter",
             r"(?:[-=#*~]{3,20}|<{2,3}|\[)\s?/?(?:end|begin|start)[ _](?:of[ _])?(?:the[ _])?(?:user[ _]|untrusted[ _]"
-            r"|retrieved[ _])?(?:inputs?|contexts?|passages?|answers?|prompt|query|response|system|untrusted)\b",
+            r"|retrieved[ _])?(?:inputs?|contexts?|passages?|answers?|prompt|query|response|system|untrusted)\b"
+            r"(?:[ :_]{0,2}[-=#*~>\]]{1,20})?",
         ),
         # Special tokens of chat templates.
         (
             "fake_turn",
             r"<[|｜](?:im_start|im_end|system|user|assistant|endoftext|eot_id|end|start_header_id|end_header_id"
             r"|begin_of_text|end[_▁]of[_▁]sentence|begin[_▁]of[_▁]sentence|User|Assistant)[|｜]>"
+            r"(?:(?:system|user|assistant)\b)?"
             r"|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>",
         ),
         (
