@@ -90,12 +90,17 @@ class Archive:
 
     async def dossier(self, evaluation_id: str) -> Dossier:
         """By id, or by the beginning of one. Raises `CommandError` where there is no record, or several."""
+        found = await self.exactly(evaluation_id) or await self.exactly(await self._whole(evaluation_id))
+        assert found is not None
+        return found
+
+    async def exactly(self, evaluation_id: str) -> Dossier | None:
+        """By the whole id; None where there is no record."""
         from ledger.port import Tombstone
 
         receipt = await self._log.prove(evaluation_id)
         if receipt is None:
-            receipt = await self._log.prove(await self._whole(evaluation_id))
-        assert receipt is not None
+            return None
         record = receipt.record
         if record["kind"] != "scorecard":
             policy = await self._log.policy(record["digest"]) if record["kind"] == "policy" else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,22 @@ from glassbox.cli.errors import CommandError
 
 _LISTS = ("retrieved_passages", "source_documents", "retrieved_entities", "chunk_scores")
 """Fields whose cell may be a JSON list; a plain cell is one item, and several columns may feed one field."""
-_NESTED = ("metadata", "model", "label")
+_NESTED = ("metadata", "model", "label", "labels")
 _CELL_MAX = 16 * 1024 * 1024
 
 Line = tuple[int, bytes]
 """Line number in the file, counted from 1, and the request's bytes."""
 
 
-def read_lines(path: Path, mapping: Sequence[str] = ()) -> Iterator[Line]:
+def read_lines(path: Path, mapping: Sequence[str] = (), also: Collection[str] = ()) -> Iterator[Line]:
     """The requests of a JSON lines or CSV file; `-` is standard input, read as JSON lines.
 
-    `mapping`: `COLUMN=FIELD` each, for CSV. JSON lines are handed on byte for byte, blank ones left out. Raises
-    `CommandError` for a mapping or a CSV that cannot be used, OSError where the file cannot be read.
+    `mapping`: `COLUMN=FIELD` each, for CSV; `also`: its columns that are kept under their own name, if they are there.
+    JSON lines are handed on byte for byte, blank ones left out. Raises `CommandError` for a mapping or a CSV that
+    cannot be used, OSError where the file cannot be read.
     """
     if path.suffix.lower() in (".csv", ".tsv"):
-        yield from _csv(path, _columns(mapping))
+        yield from _csv(path, _columns(mapping), also)
         return
     if mapping:
         raise CommandError("--map is for CSV files (.csv, .tsv): the lines of any other file are sent as they are")
@@ -62,7 +63,7 @@ def _columns(mapping: Sequence[str]) -> dict[str, str]:
     return columns
 
 
-def _csv(path: Path, columns: Mapping[str, str]) -> Iterator[Line]:
+def _csv(path: Path, columns: Mapping[str, str], also: Collection[str]) -> Iterator[Line]:
     from glassbox.contract.request import EvaluationRequest
 
     csv.field_size_limit(_CELL_MAX)
@@ -77,7 +78,8 @@ def _csv(path: Path, columns: Mapping[str, str]) -> Iterator[Line]:
             own = {name: name for name in header if name in EvaluationRequest.model_fields or name == "label"}
             fields = own | dict(columns)
             for row in rows:
-                yield rows.line_num, json.dumps(_request(row, fields), ensure_ascii=False).encode()
+                kept = {name: row[name] for name in also if row.get(name)}
+                yield rows.line_num, json.dumps(kept | _request(row, fields), ensure_ascii=False).encode()
     except csv.Error as error:
         raise CommandError(f"{path} is not CSV: {error}") from None
     except UnicodeDecodeError as error:
@@ -94,9 +96,9 @@ def _request(row: Mapping[str, str | None], fields: Mapping[str, str]) -> dict[s
         if base in _LISTS:
             made.setdefault(base, []).extend(_items(cell, float if base == "chunk_scores" else str))
         elif inner:
-            made.setdefault(base, {})[inner] = _truth(cell) if base == "label" else cell
+            made.setdefault(base, {})[inner] = cell
         else:
-            made[base] = _truth(cell) if base == "label" else cell
+            made[base] = cell
     if "retrieved_passages" in fields.values():
         made.setdefault("retrieved_passages", [])  # an empty cell: nothing was retrieved
     return made
@@ -114,10 +116,6 @@ def _items(cell: str, convert: Callable[[str], Any]) -> list[Any]:
         return [convert(cell)]
     except ValueError:
         return [cell]  # the contract's check names the field
-
-
-def _truth(cell: str) -> Any:
-    return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}.get(cell.lower(), cell)
 
 
 def evaluation_id_of(raw: bytes, id_key: Callable[[], bytes]) -> str | None:
@@ -138,15 +136,3 @@ def evaluation_id_of(raw: bytes, id_key: Callable[[], bytes]) -> str | None:
         return request.evaluation_id or request.derived_id(id_key())
     except (CanonicalError, ContractError):
         return None
-
-
-def label_of(raw: bytes) -> bool | None:
-    """What people said of a recorded answer: `label.supported`, or `label` itself; None where they said nothing."""
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    label = value.get("label") if isinstance(value, dict) else None
-    if isinstance(label, dict):
-        label = label.get("supported")
-    return label if isinstance(label, bool) else None

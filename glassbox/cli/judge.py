@@ -38,6 +38,7 @@ def judge(
 
     Example: glassbox judge answers.csv --map question=query --map context=retrieved_passages --fail-under 0.8
     """
+    from glassbox.cli.agreement_text import carried
     from glassbox.cli.cards import print_table
     from glassbox.cli.errors import FINDING
     from glassbox.cli.reasons import printable, suspected
@@ -54,6 +55,8 @@ def judge(
                 print(f"line {result.line} was refused: {printable(': '.join(result.refused))}")
             for suspicion in suspected(result.evidence):
                 print(f"line {result.line} looks like an attack on the judges: {suspicion}")
+        for line in dict.fromkeys(line for result in results for line in carried(result.evidence)):
+            print(f"agreement with people, {line}")
         print(_summary(results))
     if fail_under is not None and any(_trust(result) < Decimal(str(fail_under)) for result in results):
         sys.exit(FINDING)
@@ -86,11 +89,14 @@ def _row(result: Result) -> Row | None:
 
 
 def _to_json(result: Result, with_evidence: bool) -> dict[str, Any]:
+    from glassbox.cli.agreement_text import cards
+
     if result.card is None:
         field, reason = result.refused or ("", "")
         return {"line": result.line, "refused": {"field": field, "reason": reason}}
     evidence = {"evidence": dict(result.evidence)} if with_evidence else {}
-    return {"line": result.line, **result.card, "verdicts": list(result.verdicts), **evidence}
+    agreement = {"agreement": said} if (said := cards(result.evidence)) else {}
+    return {"line": result.line, **result.card, "verdicts": list(result.verdicts), **agreement, **evidence}
 
 
 def _trust(result: Result) -> Decimal:

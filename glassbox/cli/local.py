@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,18 +17,21 @@ from glassbox.contract.composite import compose
 from glassbox.contract.policy import Policy
 from glassbox.contract.request import ContractError, EvaluationRequest, keyed_digest, parse_request
 from glassbox.contract.verdict import part_row
+from judges.agreement import with_agreement
 from judges.port import Case, Judge
 from judges.run import answer
 
 if TYPE_CHECKING:
+    from glassbox.contract.agreement import AgreementCard
     from glassbox.settings import Settings
     from judges.llm import EndpointClient
 
 
 @dataclass(frozen=True)
 class Result:
-    """One line's answer. `card` is what `compose` gives with the evaluation id, None where the request was refused
-    (`refused`: field and reason). `verdicts` and `evidence` are JSON; `evidence` by worker kind."""
+    """One line's answer. `card` is what `compose` gives with the evaluation id, None where not every kind was to judge
+    or the request was refused (`refused`: field and reason). `verdicts` and `evidence` are JSON; `evidence` by worker
+    kind."""
 
     line: int
     policy: Policy | None = None
@@ -39,12 +42,22 @@ class Result:
 
 
 class Bench:
-    """The judges of this process, each made when the first request needs it. `judge` may run many times at once."""
+    """The judges of this process, each made when the first request needs it. `judge` may run many times at once.
+
+    `cards`: agreement cards by digest. `only`: the worker kinds that judge, by default all of the policy.
+    """
 
     def __init__(
-        self, client: EndpointClient, policies: Mapping[str, Policy], default: str, id_key: Callable[[], bytes]
+        self,
+        client: EndpointClient,
+        policies: Mapping[str, Policy],
+        default: str,
+        id_key: Callable[[], bytes],
+        cards: Mapping[str, AgreementCard],
+        only: Collection[str] | None = None,
     ) -> None:
         self._client, self._policies, self._default, self._id_key = client, policies, default, id_key
+        self._cards, self._only = cards, only
         self._judges: dict[str, Judge] = {}
 
     def _judge(self, kind: str) -> Judge:
@@ -66,13 +79,17 @@ class Bench:
             return Result(number, refused=(error.field or "body", error.reason))
         policy = self._policies[request.policy or self._default]
         evaluation_id = request.evaluation_id or keyed_digest(self._id_key(), content)
-        made = await asyncio.gather(*(self._answer(kind, evaluation_id, request, policy) for kind in policy.kinds()))
+        kinds = [kind for kind in policy.kinds() if self._only is None or kind in self._only]
+        made = await asyncio.gather(*(self._answer(kind, evaluation_id, request, policy) for kind in kinds))
         verdicts = [verdict for _, judgement in made for verdict in judgement.verdicts]
-        card = {"evaluation_id": evaluation_id, "policy": policy.name, "policy_digest": policy.digest}
+        card = None
+        if self._only is None:
+            card = {"evaluation_id": evaluation_id, "policy": policy.name, "policy_digest": policy.digest}
+            card |= compose([part_row(verdict) for verdict in verdicts], policy.document)
         return Result(
             number,
             policy=policy,
-            card=card | compose([part_row(verdict) for verdict in verdicts], policy.document),
+            card=card,
             verdicts=tuple(verdict.model_dump(mode="json") for verdict in verdicts),
             evidence={kind: judgement.evidence for kind, judgement in made},
         )
@@ -81,19 +98,23 @@ class Bench:
         judge = self._judge(kind)
         deadline = time.monotonic() + float(policy.deadline_s)
         case = Case(evaluation_id, request.judge_input(judge.needs), policy.kind_settings(kind), deadline)
-        return kind, await answer(judge, case)
+        return kind, with_agreement(await answer(judge, case), case, self._cards)
 
 
 @asynccontextmanager
-async def bench(settings: Settings, policy: str | None = None) -> AsyncIterator[Bench]:
+async def bench(
+    settings: Settings, policy: str | None = None, *, only: Collection[str] | None = None
+) -> AsyncIterator[Bench]:
     """The judges of the configured policies. Without a configured endpoint the offline model is served inside
-    this process. `policy`: judges the requests that name none; by default the settings'."""
+    this process. `policy`: judges the requests that name none; by default the settings'. `only`: these worker kinds
+    judge every request under that one policy, whatever it names, and no scorecard is made."""
     from glassbox.contract.policy import nearest
 
     policies = settings.policies()
     default = policy or settings.policy
     if default not in policies:
         raise CommandError(f"no policy {default!r} is configured{nearest(default, policies)}")
+    cards = settings.cards() if only is None else {}
     async with AsyncExitStack() as stack:
         from judges.lexical.server import LexicalServer
         from judges.llm import EndpointClient
@@ -101,7 +122,8 @@ async def bench(settings: Settings, policy: str | None = None) -> AsyncIterator[
         offline = None if settings.llm_base_url else await stack.enter_async_context(LexicalServer())
         client = EndpointClient(settings.endpoint(offline.url if offline else None), settings.id_key())
         stack.push_async_callback(client.close)
-        made = Bench(client, policies, default, settings.id_key)
+        by_name = policies if only is None else dict.fromkeys(policies, policies[default])
+        made = Bench(client, by_name, default, settings.id_key, cards, only)
         stack.push_async_callback(made.close)
         yield made
 

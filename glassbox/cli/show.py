@@ -55,6 +55,7 @@ def _to_json(dossier: Dossier) -> dict[str, Any]:
 def _print(dossier: Dossier) -> None:
     from rich.console import Console
 
+    from glassbox.cli.agreement_text import carried
     from glassbox.cli.reasons import printable
 
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
@@ -62,6 +63,7 @@ def _print(dossier: Dossier) -> None:
         console.print(line)
     console.print(_parts(dossier))
     sections = (
+        ("how far the judges agree with people", carried(dossier.evidence)),
         ("looks like an attack on the judges", suspicions(dossier)),
         ("claims", claims(dossier)),
         ("passages", passages(dossier)),

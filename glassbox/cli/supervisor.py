@@ -181,6 +181,7 @@ def supervised(
     folder: Path = settings.make_data_dir()
     with up_lock(folder):
         settings.policies()
+        settings.cards()
         settings.id_key()
         settings.signing_key()  # made here, so that every role finds them
         supervisor = Supervisor(settings, stop, say, workers)

@@ -102,6 +102,7 @@ class RoleProcess:
             return await process.run()
 
     async def _consumer(self, process: Role, vault: EvidenceVault, resources: AsyncExitStack) -> Consumer:
+        from judges.agreement import with_agreement
         from judges.port import NEEDS
         from judges.run import answer
         from streams.committer import CommitQueue, Committer
@@ -122,13 +123,14 @@ class RoleProcess:
             resources.push_async_callback(ledger.close)
             committer = Committer(ledger, vault, process.outbox, acks.release, self._hear)
             return CommitQueue(committer, spawn)
+        cards = settings.cards()
         # large libraries load while the consumer group forms; no task is answered before
         loading = asyncio.create_task(self.judge(resources))
         self._loading = loading
         loading.add_done_callback(self._loaded)
 
         async def judged(case: Case) -> Judgement:
-            return await answer(await asyncio.shield(loading), case)
+            return with_agreement(await answer(await asyncio.shield(loading), case), case, cards)
 
         handler = Worker(self.role, judged, process.outbox, vault)
         return Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool)

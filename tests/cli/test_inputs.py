@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from glassbox.cli.errors import CommandError
-from glassbox.cli.inputs import evaluation_id_of, label_of, read_lines
+from glassbox.cli.inputs import evaluation_id_of, read_lines
 from glassbox.contract.request import parse_request
 
 REQUEST = b'{"query": "q", "answer": "a", "retrieved_passages": []}'
@@ -37,17 +37,26 @@ def test_csv_with_mapped_columns(tmp_path: Path) -> None:
             "retrieved_passages": ["First passage"],
             "chunk_scores": [0.9],
             "metadata": {"author": "gpt"},
-            "label": {"supported": True},
+            "label": {"supported": "1"},
         },
         {
             "answer": "Now",
             "query": "When?",
             "retrieved_passages": ["x", "y", "z"],
             "chunk_scores": [3, 2, 1],
-            "label": {"supported": False},
+            "label": {"supported": "no"},
         },
     ]
     assert parse_request(json.dumps(lines[0]).encode(), []).request.metadata == {"author": "gpt"}
+
+
+def test_csv_columns_kept_under_their_own_name(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("query,fine,note\nq,yes,n\nr,,n\n")
+    assert [json.loads(raw) for _, raw in read_lines(file, (), ["fine", "absent"])] == [
+        {"query": "q", "fine": "yes"},
+        {"query": "r"},
+    ]
 
 
 def test_csv_without_passages_says_that_nothing_was_retrieved(tmp_path: Path) -> None:
@@ -89,18 +98,3 @@ def test_id_is_the_requests_own_else_derived() -> None:
 )
 def test_id_of_what_breaks_the_contract_is_none(raw: bytes) -> None:
     assert evaluation_id_of(raw, lambda: b"key") is None
-
-
-@pytest.mark.parametrize(
-    ("raw", "label"),
-    [
-        (b'{"label": {"supported": true}}', True),
-        (b'{"label": false}', False),
-        (b'{"label": {"supported": "yes"}}', None),
-        (b"{}", None),
-        (b"[" * 100_000, None),
-        (b"x", None),
-    ],
-)
-def test_label(raw: bytes, label: bool | None) -> None:
-    assert label_of(raw) is label

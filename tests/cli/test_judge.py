@@ -1,17 +1,14 @@
 """`glassbox judge`: the pipeline's contract, judges and arithmetic, in this process."""
 
 import json
-import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from glassbox.cli.main import main
 from glassbox.contract.composite import compose
 from glassbox.contract.policy import load_policies
+from tests.cli.conftest import Command
 
 TOML = """
 [policy.words]
@@ -27,25 +24,10 @@ PASSAGE = "The ferry Alma Linde was built in 1962 by Hartwell Yard. It carries 2
 SOUND = "The ferry Alma Linde was built in 1962 by Hartwell Yard."
 WRONG = "The ferry Alma Linde was built in 1971 by Northgate Works."
 
-Command = Callable[..., tuple[int, str, str]]
 
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Run the command in this process: its exit code, stdout and stderr."""
-    for key in [key for key in os.environ if key.startswith("GLASSBOX_")]:
-        monkeypatch.delenv(key)
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def _policies(tmp_path: Path) -> None:
     (tmp_path / "glassbox.toml").write_text(TOML)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["glassbox", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
 
 
 def requests(folder: Path, *answers: str, **fields: Any) -> str:
@@ -123,12 +105,3 @@ def test_the_offline_policy_scores_every_part_without_a_network(tmp_path: Path, 
     assert {part["part"]: part["state"] for part in card["parts"] if part["state"] == "failed"} == {}
     families = {verdict["part"]: verdict["method"]["family"] for verdict in card["verdicts"]}
     assert families["faithfulness"] == families["llm_relevance"] == "lexical"
-
-
-@pytest.mark.timeout(120)
-def test_agreement_judges_here_and_now(tmp_path: Path, command: Command) -> None:
-    file = requests(tmp_path, SOUND, WRONG, label={"supported": True})
-    code, out, _ = command("agreement", file, "--policy", "offline", "--json")
-    assert code == 0
-    counts = json.loads(out)["confusion"]
-    assert (counts["supported_and_judged_so"], counts["supported_but_judged_unsupported"]) == (1, 1)
