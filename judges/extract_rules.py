@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from glassbox.contract.judge_settings import Relations
 from glassbox.contract.verdict import Method
 from judges.extract import NAME, Entity, Extractor, Pair, Pairing, Reading, Settings
 from judges.lexical.statements import statements
 from judges.names import HONORIFICS, name_form, terms
-from judges.text import Span, Token, is_content, language, sentences
+from judges.text import RULES, Span, Token, is_content, language, sentences
 from judges.values import values
 
 _VERSION = "2"
-_WORDS = "judges.text/1"
 
 
 class RuleEntities:
@@ -27,7 +27,7 @@ class RuleEntities:
             family="rules",
             library="judges.extract_rules",
             version=_VERSION,
-            parameters={"names": "runs of capitalised words", "values": "judges.values/1", "words": _WORDS},
+            parameters={"names": "runs of capitalised words", "values": "judges.values/1", "words": RULES},
         )
 
     async def entities(self, texts: Sequence[str], settings: Settings) -> list[Reading]:
@@ -48,9 +48,9 @@ class RulePairs:
             family="rules",
             library="judges.extract_rules",
             version=_VERSION,
-            model=entities.model,
             parameters={
-                "entities": {"name": entities.name, "version": entities.version, **entities.parameters},
+                "entities": entities.model_dump(mode="json"),
+                "pair_limit": int(settings.get("pair_limit", Relations().pair_limit)),
                 "pairs": "unordered, both in one clause: a sentence split at ; and between verbs at and/but",
             },
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from glassbox.contract.judge_settings import Relations
 from glassbox.contract.verdict import Method, NotApplicable, Scored
 from judges.extract import NUMERAL, Call, Entity, Extractor, Pair
 from judges.extract_rules import rule_extractor
@@ -18,7 +19,7 @@ from judges.sources import Sources, sources_of
 from judges.text import language, script
 from judges.visible import Visible
 
-PAIR_LIMIT = 200
+PAIR_LIMIT = Relations().pair_limit
 """Pairs of an answer that are judged where the policy does not say."""
 FOREIGN_BELOW = 0.5
 """Share of supported entities under which the answer's script and language are compared with the sources'."""

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges.injection import suspects
-from judges.text import Span, seen
+from judges.scripts import seen
+from judges.text import Span
 
 
 @dataclass(frozen=True)

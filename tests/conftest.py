@@ -1,7 +1,9 @@
 """What every test runs under: no telemetry, no model hub, and a missing component that CI does not forgive."""
 
+import importlib.util
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import hypothesis
@@ -20,6 +22,21 @@ os.environ.update(
 def missing() -> Callable[[str], NoReturn]:
     """Call with a sentence when a component is not on this machine: skips, but fails where CI=true."""
     return pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoReturn]) -> Path:
+    """A folder with `gliner` and `glirel`, models of random weights; made once, from nothing that is fetched."""
+    for library in ("gliner", "glirel"):
+        if importlib.util.find_spec(library) is None:
+            missing(f"{library} is not installed: pip install 'glassbox[models]'")
+    from tests.judges.tiny_models import backbone, gliner, glirel
+
+    folder = tmp_path_factory.mktemp("models")
+    base = backbone(folder / "backbone")
+    gliner(folder / "gliner", base)
+    glirel(folder / "glirel", base)
+    return folder
 
 
 # A busy machine is not a slow function: speed is measured in tests/bench.

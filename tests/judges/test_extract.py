@@ -140,7 +140,7 @@ async def test_the_extractor_names_itself_in_its_method():
     relations = extractor.pairs.method({}, entities)
     assert entities.family == relations.family == "rules"
     assert "unordered" in relations.parameters["pairs"]
-    assert relations.parameters["entities"]["names"] == entities.parameters["names"]
+    assert relations.parameters["entities"] == entities.model_dump(mode="json")
     [reading] = await extractor.entities.entities(["We saw Paris."], {})
     assert [entity.key for entity in reading.entities] == ["paris"]
     [pairing] = await extractor.pairs.pairs([("We saw Paris.", reading.entities)], {}, 5)
