@@ -24,7 +24,7 @@ def report(card: AgreementCard, *, unlabelled: int, refused: Sequence[Mapping[st
     """The whole report, line by line."""
     yield (
         f"{card.data.n} labelled answers, held against the targets of policy {card.policy.name!r}"
-        + (f"; {unlabelled} lines have no label" if unlabelled else "")
+        + (f"; lines without a label: {unlabelled}" if unlabelled else "")
     )
     for each in refused:
         yield f"line {each['line']} was refused: {printable(each['field'])}: {printable(each['reason'])}"
@@ -54,13 +54,7 @@ def _part(part: PartAgreement) -> Iterator[str]:
 
 
 def _method(part: str, row: MethodAgreement) -> Iterator[str]:
-    method = row.method
-    name = (
-        f"{method.name} ({method.library} {method.version}{f', {method.model}' if method.model else ''})"
-        if method
-        else "?"
-    )
-    yield f"{row.n} scored by {name}, method {(row.digest or '?')[:16]}"
+    yield f"{row.n} scored by {_name(row)}, method {(row.digest or '?')[:16]}"
     negatives = row.n - row.positives
     if not (row.positives and negatives):
         yield f"all {row.n} labels say {'yes' if row.positives else 'no'}: agreement takes both"
@@ -91,6 +85,13 @@ def _method(part: str, row: MethodAgreement) -> Iterator[str]:
         yield f"only {few} labels say {'yes' if row.positives < negatives else 'no'}: the intervals are rough"
     yield from _suggestion(row)
     yield from _reliability(row)
+
+
+def _name(row: MethodAgreement) -> str:
+    method = row.method
+    if method is None:
+        return "a method whose document is erased"
+    return f"{method.name} ({method.library} {method.version}{f', {method.model}' if method.model else ''})"
 
 
 def _suggestion(row: MethodAgreement) -> Iterator[str]:

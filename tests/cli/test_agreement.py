@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,12 @@ import pytest
 from glassbox.cli.agreement_text import carried
 from glassbox.contract.agreement import read_card
 from glassbox.contract.canonical import canonical
+from glassbox.contract.policy import load_policies
+from judges.terminology import TerminologyJudge
+from ledger.evidence import EvidenceVault
+from ledger.store import FolderStore
 from tests.cli.conftest import Command
+from tests.cli.judged import judge_into
 
 WORDS = """
 [policy.words]
@@ -93,7 +99,7 @@ def test_the_same_labels_give_the_same_card_in_any_order(tmp_path: Path, file: s
 def test_text_says_what_was_left_out_and_why_there_is_no_plot(file: str, command: Command) -> None:
     code, out, err = command("agreement", file, "--policy", "words", "--plot", "p.svg", "--threshold", "entities=0.2")
     assert code == 0
-    assert "9 labelled answers, held against the targets of policy 'words'; 1 lines have no label" in out
+    assert "9 labelled answers, held against the targets of policy 'words'; lines without a label: 1" in out
     assert "entities: 9 labels, 4 yes and 5 no" in out
     assert "not applicable 1: 1 no entities" in out
     assert "score > 0.2 means yes" in out
@@ -186,6 +192,57 @@ def test_wrong_use_is_a_sentence(file: str, command: Command, arguments: tuple[s
     assert (code, out) == (2, "")
     assert says in err
     assert err.count("\n") == 1
+
+
+@pytest.fixture
+def on_the_ledger(tmp_path: Path, file: str) -> list[str]:
+    """The first eight answers, judged into the data folder; their ids."""
+    ids = [f"ferry-{n}" for n in range(8)]
+    lines = [json.loads(line) for line in (tmp_path / file).read_text().splitlines()]
+    lines = [line | {"evaluation_id": f"ferry-{n}"} for n, line in enumerate(lines)]
+    (tmp_path / file).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    unused: dict[str, Any] = dict.fromkeys(("relevance", "calibration", "grounding"), TerminologyJudge())
+    sent = [json.dumps(line).encode() for line in lines[:8]]
+    asyncio.run(judge_into(tmp_path / ".glassbox", sent, None, load_policies(WORDS), "words", unused))
+    return ids
+
+
+def test_what_stands_on_the_ledger_agrees_as_what_is_judged_here(
+    tmp_path: Path, file: str, command: Command, on_the_ledger: list[str]
+) -> None:
+    code, out, _ = command("agreement", file, "--policy", "words", "--from-ledger", "--json")
+    assert code == 0
+    entities, relations = json.loads(out)["card"]["parts"]
+    assert (entities["labelled"], entities["unjudged"], entities["methods"][0]["n"]) == (9, 1, 8)
+    here = json.loads(command("agreement", file, "--policy", "words", "--json")[1])["card"]["parts"]
+    assert (entities["methods"], relations["methods"]) == (here[0]["methods"], here[1]["methods"])
+
+    lines = (tmp_path / file).read_text().replace("1971", "1972")
+    (tmp_path / file).write_text(lines)
+    entities, _ = json.loads(command("agreement", file, "--policy", "words", "--from-ledger", "--json")[1])["card"][
+        "parts"
+    ]
+    assert entities["unjudged"] == 2, "the record of that id is of another answer"
+
+
+def test_an_erased_evaluation_keeps_its_figures_and_the_digest_of_its_method(
+    tmp_path: Path, file: str, command: Command, on_the_ledger: list[str]
+) -> None:
+    before = json.loads(command("agreement", file, "--policy", "words", "--from-ledger", "--json")[1])["card"]["parts"]
+
+    async def erase() -> None:
+        vault = EvidenceVault(FolderStore(tmp_path / ".glassbox" / "evidence"))
+        for evaluation_id in on_the_ledger:
+            await vault.erase(evaluation_id, "2026-11-30T00:00:00.000Z")
+        await vault.close()
+
+    asyncio.run(erase())
+    after = json.loads(command("agreement", file, "--policy", "words", "--from-ledger", "--json")[1])["card"]["parts"]
+    assert after[0]["methods"] == [row | {"method": None} for row in before[0]["methods"]]
+    assert (
+        "scored by a method whose document is erased"
+        in command("agreement", file, "--policy", "words", "--from-ledger")[1]
+    )
 
 
 def name_card(folder: Path, digest: str, target: str = "0.9") -> None:

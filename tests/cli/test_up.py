@@ -190,8 +190,10 @@ def test_topics_and_policies(run: Run) -> None:
 
 def test_agreement_from_the_ledger(folder: Path, run: Run, museum: dict[str, Any]) -> None:
     (folder / "labelled.jsonl").write_bytes(request(label={"supported": True}) + b"\n")
-    figures = json.loads(run("agreement", "labelled.jsonl", "--from-ledger", "--json").stdout)
-    assert figures["confusion"]["supported_and_judged_so"] == 1
+    (part,) = json.loads(run("agreement", "labelled.jsonl", "--from-ledger", "--json").stdout)["card"]["parts"]
+    (figures,) = part["methods"]
+    assert figures["confusion"]["true_positive"] == 1
+    assert figures["method"]["family"] == "lexical"
 
 
 def test_a_killed_role_starts_again_and_the_next_request_is_judged(
