@@ -1,4 +1,4 @@
-"""JSON Schemas of everything that crosses a process: request, policy, messages, verdict and record.
+"""JSON Schemas of everything that crosses a process: request, policy, messages, verdict, record, agreement card.
 
     python -m glassbox.contract.schemas [DIR]           writes DIR (docs/schemas)
     python -m glassbox.contract.schemas --check [DIR]   exits 1 where a file differs from what would be written
@@ -18,6 +18,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from glassbox.contract import events, record
+from glassbox.contract.agreement import AgreementCard
 from glassbox.contract.composite import OUTCOMES
 from glassbox.contract.policy import Policy
 from glassbox.contract.request import EvaluationRequest
@@ -58,6 +59,7 @@ def schemas() -> dict[str, Schema]:
         "reference": _derived(events.Reference),
         "policy-registration": _derived(events.PolicyRegistration),
         "receipt": _derived(events.Receipt),
+        "agreement-card": _derived(AgreementCard),
     }
     return {f"{name}.json": _whole(name, schema, extra) for name, schema in made.items()}
 

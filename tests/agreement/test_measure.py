@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from glassbox.agreement.figures import BOOTSTRAP
 from glassbox.agreement.measure import Opinion, data_digest, part_agreement
 from glassbox.contract.agreement import AgreementCard, CardData, CardError, CardPolicy, PartAgreement, read_card
 from glassbox.contract.canonical import sha256_hex
 from glassbox.contract.request import EvaluationRequest, parse_request
+from glassbox.contract.schemas import schemas
 from glassbox.contract.verdict import Failed, Method, NotApplicable, Scored
 
 TARGET = Decimal("0.95")
@@ -149,6 +151,20 @@ def test_a_card_speaks_only_of_its_own_method_and_target() -> None:
     assert made.summary("faithfulness", method("2").digest(), TARGET) == {"card": made.digest(), "foreign": "method"}
     assert made.summary("entities", method().digest(), TARGET)["foreign"] == "method"
     assert made.summary("faithfulness", method().digest(), Decimal("0.9"))["foreign"] == "target"
+
+
+def test_the_published_schema_takes_cards_and_refuses_what_is_none() -> None:
+    many = [scored(n % 3 > 0, (n % 11) / 10, 0.0) for n in range(220)] + [Opinion(True, None, None)]
+    validator = Draft202012Validator(schemas()["agreement-card.json"])
+    for opinions, target in ((many, TARGET), (many, None), ([scored(True, 1.0)], TARGET), ([], TARGET)):
+        document = json.loads(card(part_agreement("faithfulness", opinions, target)).canonical())
+        validator.validate(document)
+        assert not validator.is_valid({**document, "note": "x"})
+        for key in document:
+            assert not validator.is_valid({name: value for name, value in document.items() if name != key}), key
+    row = json.loads(card(part_agreement("faithfulness", many, TARGET)).canonical())
+    row["parts"][0]["methods"][0]["kappa"]["value"] = 0.5
+    assert not validator.is_valid(row)
 
 
 def request(**fields: Any) -> EvaluationRequest:
