@@ -179,11 +179,15 @@ class CommitQueue:
         self._room = asyncio.Event()
 
     async def on_record(self, record: Record, token: Token) -> None:
-        """Queue one record; waits while the queue is full."""
+        """Queue one record; waits while the queue is full. A policy goes ahead of the queue: a scorecard that came
+        first by another partition may be waiting for it."""
+        entry = await self._committer.parse(record, token)
+        if entry is not None and isinstance(entry.value, PolicyRegistration):
+            await self._committer.settle([entry])
+            return
         while token.live() and len(self._queue) >= QUEUE:
             self._room.clear()
             await self._room.wait()
-        entry = await self._committer.parse(record, token)
         if entry is not None:
             self._queue.append(entry)
             if not self._working:

@@ -133,6 +133,15 @@ async def test_an_unregistered_policy_is_waited_for(bench: Bench) -> None:
     assert bench.outbox.on(DEAD_LETTERS) == []
 
 
+async def test_a_registration_is_not_queued_behind_the_scorecard_that_waits_for_it(bench: Bench) -> None:
+    await bench.queue.on_record(*bench.feed.next(scorecard().model_dump_json().encode()))
+    while not bench.heard:
+        await asyncio.sleep(0.01)
+    await bench.give(REGISTRATION)
+    assert bench.receipts() == [("e1", "created")]
+    assert bench.feed.acknowledged == [0, 1]
+
+
 async def test_what_cannot_be_read_is_a_dead_letter(bench: Bench) -> None:
     await bench.give(b'{"type": "scorecard", "tenant": null, "record": {}}', b"nonsense", REGISTRATION, scorecard())
     assert [reason for reason, *_ in bench.letters()] == ["bad_entry", "bad_entry"]
