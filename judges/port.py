@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import FAILED, Failed, NotApplicable, Scored
+
+if TYPE_CHECKING:
+    from judges.llm import EndpointClient
 
 NEEDS: Mapping[str, frozenset[str]] = {
     "relevance": frozenset(("query", "retrieved_passages", "reference_answer", "chunk_scores", "model")),
@@ -65,6 +68,23 @@ class Judge(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class JudgeContext:
+    """What a judge is made of. It outlives the judge: its maker closes what is in it."""
+
+    endpoint: EndpointClient | None = None
+
+    @property
+    def client(self) -> EndpointClient:
+        """The client of the model endpoint, shared by the judges of a process. Raises `JudgeError` where no endpoint
+        is known."""
+        if self.endpoint is None:
+            raise JudgeError(
+                "model_missing", "no model endpoint is known: set GLASSBOX_LLM_BASE_URL, or run `glassbox up`"
+            )
+        return self.endpoint
 
 
 class JudgeError(Exception):

@@ -109,7 +109,7 @@ def wait_for_broker(broker: Broker, timeout_s: float, still_wanted: Callable[[],
                 raise _explained(error, broker) from None
 
 
-def create_topics(broker: Broker, topics: Sequence[Topic] = TOPICS) -> list[str]:
+def create_topics(broker: Broker, wanted: Sequence[Topic] = TOPICS) -> list[str]:
     """Create what is missing and return the names created. Raises `BrokerError` where an existing topic has another
     number of partitions than configured, or the broker refuses."""
     admin = _admin(broker)
@@ -117,15 +117,15 @@ def create_topics(broker: Broker, topics: Sequence[Topic] = TOPICS) -> list[str]
         there = admin.list_topics(timeout=10).topics
     except KafkaException as error:
         raise _explained(error, broker) from None
-    missing = [topic for topic in topics if topic.name not in there]
-    check_topics(broker, [topic for topic in topics if topic.name in there])
+    missing = [topic for topic in wanted if topic.name not in there]
+    check_topics(broker, [topic for topic in wanted if topic.name in there])
     if not missing:
         return []
-    wanted = [
+    orders = [
         NewTopic(topic.name, broker.partitions, broker.replication, config=topic.config(broker.min_insync_replicas))
         for topic in missing
     ]
-    for name, future in admin.create_topics(wanted, operation_timeout=30).items():
+    for name, future in admin.create_topics(orders, operation_timeout=30).items():
         try:
             future.result()
         except KafkaException as error:
@@ -134,7 +134,7 @@ def create_topics(broker: Broker, topics: Sequence[Topic] = TOPICS) -> list[str]
     return [topic.name for topic in missing]
 
 
-def check_topics(broker: Broker, topics: Sequence[Topic] = TOPICS) -> dict[str, Any]:
+def check_topics(broker: Broker, wanted: Sequence[Topic] = TOPICS) -> dict[str, Any]:
     """Name -> number of partitions of each topic. Raises `BrokerError` for a missing topic or another count than
     configured: with it, events of one evaluation would be in two places."""
     admin = _admin(broker)
@@ -143,7 +143,7 @@ def check_topics(broker: Broker, topics: Sequence[Topic] = TOPICS) -> dict[str, 
     except KafkaException as error:
         raise _explained(error, broker) from None
     found = {}
-    for topic in topics:
+    for topic in wanted:
         if topic.name not in there:
             raise BrokerError(f"topic {topic.name} is missing; run `glassbox topics create`")
         found[topic.name] = len(there[topic.name].partitions)

@@ -28,7 +28,7 @@ from streams.acks import OrderedAcks, Token
 from streams.clients import Broker
 from streams.joiner import Join, Marker
 from streams.ports import Record, SendFailed, TooLarge
-from streams.topics import MESSAGE_MAX, TOPICS, Topic, partition_of
+from streams.topics import MESSAGE_MAX, Topic, partition_of
 
 log = logging.getLogger("glassbox.streams")
 
@@ -91,20 +91,20 @@ class FaustOutbox:
     """`ports.Outbox` on Faust's producer."""
 
     def __init__(self, app: faust.App, partitions: int) -> None:
-        self._partitions = partitions
-        self._topics = {
-            topic.name: app.topic(
+        self._app, self._partitions = app, partitions
+        self._topics: dict[str, Any] = {}
+
+    def channel(self, topic: Topic) -> Any:
+        """Faust's topic; made once, or the app would have several of one name."""
+        if topic.name not in self._topics:
+            self._topics[topic.name] = self._app.topic(
                 topic.name,
                 key_type=bytes,
                 value_type=bytes,
                 key_serializer="raw",
                 value_serializer="raw",
-                partitions=partitions,
+                partitions=self._partitions,
             )
-            for topic in TOPICS
-        }
-
-    def channel(self, topic: Topic) -> Any:
         return self._topics[topic.name]
 
     async def send(
@@ -122,7 +122,7 @@ class FaustOutbox:
             partition = partition_of(raw_key or b"", self._partitions)
         try:
             # the first await hands over to the producer, the second waits for the broker
-            sent = await self._topics[topic.name].send(
+            sent = await self.channel(topic).send(
                 key=raw_key,
                 value=value,
                 partition=partition,

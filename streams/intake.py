@@ -21,7 +21,7 @@ from streams.acks import Token
 from streams.dead_letters import Reason, bury
 from streams.ports import Outbox, Record, TooLarge
 from streams.store import patiently
-from streams.topics import JUDGE, MESSAGE_MAX, RECEIPTS, RESULTS
+from streams.topics import MESSAGE_MAX, RECEIPTS, RESULTS, judge_topic
 
 _OVERHEAD = 256 * 1024
 """More than settings, policy, metadata and headers can add to a request's own bytes in a task or announcement."""
@@ -121,7 +121,7 @@ class Intake:
             async with asyncio.TaskGroup() as group:  # every task is in the log before the announcement is
                 for kind, task in tasks.items():
                     value = task.model_dump_json(exclude_none=True).encode()
-                    group.create_task(self.outbox.send(JUDGE[kind], evaluation_id, value))
+                    group.create_task(self.outbox.send(judge_topic(kind), evaluation_id, value))
             await self.outbox.send(RESULTS, evaluation_id, announced.model_dump_json().encode())
         except* TooLarge as errors:
             reason = Reason("too_large", "body", str(errors.exceptions[0]))

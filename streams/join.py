@@ -12,13 +12,12 @@ from typing import Any
 
 from glassbox.contract.composite import enabled_parts
 from glassbox.contract.events import Announced, DeadlinePassed, Judged, scorecard_record
+from glassbox.contract.judge_settings import kind_of_parts
 from glassbox.contract.record import evidence_digest
-from glassbox.contract.verdict import KINDS, Failed, part_row
+from glassbox.contract.verdict import Failed, part_row
 
 ORPHAN_MS = 300_000
 """A window that no announcement opened is dropped this long after its first event (DESIGN §4.1 rule 18)."""
-
-_KIND_OF = {part: kind for kind, parts in KINDS.items() for part in parts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +110,10 @@ def _close(window: Window, timestamp: int) -> tuple[None, Card]:
     announced = window.announced
     assert announced is not None
     counted = {kind: _counted(window, announced, kind) for kind in announced.kinds}
+    kind_of = kind_of_parts(announced.policy)
     rows = []
     for part in enabled_parts(announced.policy):
-        judged = counted.get(_KIND_OF[part])
+        judged = counted.get(kind_of[part])
         verdicts = judged.verdicts if judged else ()
         missing = Failed(part=part, cause="crashed" if judged else "deadline")
         rows.append(part_row(next((v for v in verdicts if v.part == part), missing)))

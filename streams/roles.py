@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from glassbox.contract.verdict import KINDS
 
-ROLES: tuple[str, ...] = ("intake", *KINDS, "join", "committer")
-"""What `glassbox worker ROLE` takes. The worker kinds are roles of their own."""
+
+def roles(own_kinds: Iterable[str] = ()) -> tuple[str, ...]:
+    """What `glassbox worker ROLE` takes. The worker kinds are roles of their own, those of one's own too."""
+    return ("intake", *KINDS, *own_kinds, "join", "committer")
+
+
+ROLES = roles()
+"""The roles of the product."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,8 +38,13 @@ class Topic:
         }
 
 
+def judge_topic(kind: str) -> Topic:
+    """The topic of a worker kind, of the product or of one's own."""
+    return Topic(f"glassbox.judge.{kind}", f"intake -> {kind} workers", 7 * DAY_MS)
+
+
 REQUESTS = Topic("glassbox.requests", "producers -> intake", 7 * DAY_MS, REQUEST_MAX)
-JUDGE = {kind: Topic(f"glassbox.judge.{kind}", f"intake -> {kind} workers", 7 * DAY_MS) for kind in KINDS}
+JUDGE = {kind: judge_topic(kind) for kind in KINDS}
 RESULTS = Topic("glassbox.results", "intake, workers, deadline timer -> join", 7 * DAY_MS)
 SCORECARDS = Topic("glassbox.scorecards", "join -> committer, catalogue, anyone", None)
 RECEIPTS = Topic("glassbox.receipts", "committer, intake -> catalogue, anyone", None)
@@ -47,8 +53,16 @@ CLOSED = Topic(
     "glassbox-join-closed-changelog", "the join's closed ids (a Faust table's changelog)", None, cleanup="compact"
 )
 
-TOPICS: tuple[Topic, ...] = (REQUESTS, *JUDGE.values(), RESULTS, SCORECARDS, RECEIPTS, DEAD_LETTERS, CLOSED)
-"""Every topic of the pipeline. All have the same number of partitions."""
+
+def topics(own_kinds: Iterable[str] = ()) -> tuple[Topic, ...]:
+    """Every topic of a pipeline whose policies use these kinds of judges of one's own besides those of the product.
+    All have the same number of partitions."""
+    own = (judge_topic(kind) for kind in own_kinds)
+    return (REQUESTS, *JUDGE.values(), *own, RESULTS, SCORECARDS, RECEIPTS, DEAD_LETTERS, CLOSED)
+
+
+TOPICS = topics()
+"""Those of the product."""
 
 
 def partition_of(key: bytes, partitions: int) -> int:

@@ -21,11 +21,12 @@ from typing import Any
 from glassbox.cli.children import Child, free_ports, stop_all
 from glassbox.cli.policy import register
 from glassbox.cli.publish import Publisher
+from glassbox.cli.wiring import own_kinds
 from glassbox.contract.policy import load_policies
 from streams.broker import embedded_broker_command
 from streams.clients import Broker, create_topics, reader, wait_for_broker
 from streams.roles import ROLES
-from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS
+from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS, topics
 
 ROOT = Path(__file__).parent.parent
 MODULES = {"trivial": ["-m", "tests.trivial_role"], "real": ["-m", "glassbox.cli", "worker"]}
@@ -93,8 +94,8 @@ class Pipeline:
             "GLASSBOX_BROKER": self.broker.address,
             "GLASSBOX_DATA_DIR": str(folder / "data"),
             "GLASSBOX_POLICY": "offline",
-            "PYTHONPATH": str(ROOT),
             **(environment or {}),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *(environment or {}).get("PYTHONPATH", "").split(os.pathsep)]),
         }
         self._server = Child("broker", embedded_broker_command(port), dict(os.environ), folder)
         self.roles: dict[str, Child] = {}
@@ -106,9 +107,10 @@ class Pipeline:
         if self._server.process is None:
             self._server.start()
             wait_for_broker(self.broker, 20)
-            create_topics(self.broker)
             config = self._base.get("GLASSBOX_CONFIG")
-            register(self.broker, load_policies(Path(config).read_text() if config else "").values())
+            policies = load_policies(Path(config).read_text() if config else "").values()
+            create_topics(self.broker, topics(own_kinds(policies)))
+            register(self.broker, policies)
         for name in names:
             self.start_role(name)
         for name in names:

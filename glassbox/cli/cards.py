@@ -15,7 +15,13 @@ JUDGES = {
     "semantic_faithfulness": "faith",
     "structural_fidelity": "struct",
 }
-"""Judge -> its column."""
+"""Judge of the product -> its column."""
+
+
+def columns(judges: Iterable[str]) -> dict[str, str]:
+    """Judge -> its column: those of the product, then one's own in their alphabetical order."""
+    return JUDGES | {name: name for name in sorted(set(judges) - JUDGES.keys())}
+
 
 _COLOURS = {"pass": "green", "review": "yellow", "fail": "red", "incomplete": "magenta"}
 
@@ -94,10 +100,12 @@ def print_table(rows: Iterable[Row], notes: Mapping[str, str] | None = None, not
     from rich.table import Table
     from rich.text import Text
 
+    rows = list(rows)
+    judges = columns(judge for each in rows for judge in each.judges)
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold underline")
     table.add_column("evaluation", no_wrap=True)
-    for name in ("trust", *JUDGES.values()):
+    for name in ("trust", *judges.values()):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("outcome", no_wrap=True)
     if notes is not None:
@@ -107,7 +115,7 @@ def print_table(rows: Iterable[Row], notes: Mapping[str, str] | None = None, not
         table.add_row(
             Text(short_id(each.evaluation_id)),
             short(each.trust, 3),
-            *(short(each.judges.get(judge)) for judge in JUDGES),
+            *(short(each.judges.get(judge)) for judge in judges),
             Text(each.outcome, style=_COLOURS.get(each.outcome, "")),
             *([Text(notes.get(each.evaluation_id, ""))] if notes is not None else []),
             Text(each.weakest),

@@ -13,16 +13,21 @@ app = typer.Typer(no_args_is_help=True, help="Settings and policies.")
 
 @app.command()
 def check() -> None:
-    """Check environment, glassbox.toml and the agreement cards that its policies name; exit 2 with what is wrong.
+    """Check environment, glassbox.toml and the judges and agreement cards that its policies name; exit 2 with what is
+    wrong.
 
     Example: glassbox config check
     """
+    from glassbox.cli.wiring import own_judges
     from glassbox.settings import Settings
 
     settings = Settings.load()
     policies, cards = settings.policies(), settings.cards()
+    own = own_judges(policies.values()).values()
     named = f", {len(cards)} agreement cards" if cards else ""
     print(f"fine: {len(policies)} policies ({', '.join(policies)}){named}")
+    for judge in own:
+        print(f"judge of your own: {judge.kind} ({judge.package}: {', '.join(judge.parts)})")
 
 
 @app.command()

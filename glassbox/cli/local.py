@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from glassbox.cli.errors import CommandError
 from glassbox.cli.inputs import Line
-from glassbox.cli.wiring import ASKS_A_MODEL, make_judge
+from glassbox.cli.response_cache import SealedResponses
+from glassbox.cli.wiring import make_judge, own_judges
 from glassbox.contract.canonical import CanonicalError
 from glassbox.contract.composite import compose
 from glassbox.contract.policy import Policy
 from glassbox.contract.request import ContractError, EvaluationRequest, keyed_digest, parse_request
 from glassbox.contract.verdict import part_row
 from judges.agreement import with_agreement
-from judges.port import Case, Judge
+from judges.port import Case, Judge, ResponseCache
 from judges.run import answer
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Result:
 class Bench:
     """The judges of this process, each made when the first request needs it. `judge` may run many times at once.
 
-    `cards`: agreement cards by digest. `only`: the worker kinds that judge, by default all of the policy.
+    `cards`: agreement cards by digest. `only`: the worker kinds that judge, by default all of the policy. `cache`:
+    where models' answers are kept.
     """
 
     def __init__(
@@ -55,14 +57,15 @@ class Bench:
         id_key: Callable[[], bytes],
         cards: Mapping[str, AgreementCard],
         only: Collection[str] | None = None,
+        cache: ResponseCache | None = None,
     ) -> None:
         self._client, self._policies, self._default, self._id_key = client, policies, default, id_key
-        self._cards, self._only = cards, only
+        self._cards, self._only, self._cache = cards, only, cache
         self._judges: dict[str, Judge] = {}
 
     def _judge(self, kind: str) -> Judge:
         if kind not in self._judges:
-            self._judges[kind] = make_judge(kind, self._client if kind in ASKS_A_MODEL else None)
+            self._judges[kind] = make_judge(kind, self._client)
         return self._judges[kind]
 
     async def close(self) -> None:
@@ -97,20 +100,23 @@ class Bench:
     async def _answer(self, kind: str, evaluation_id: str, request: EvaluationRequest, policy: Policy) -> Any:
         judge = self._judge(kind)
         deadline = time.monotonic() + float(policy.deadline_s)
-        case = Case(evaluation_id, request.judge_input(judge.needs), policy.kind_settings(kind), deadline)
+        given = request.judge_input(judge.needs)
+        case = Case(evaluation_id, given, policy.kind_settings(kind), deadline, self._cache)
         return kind, with_agreement(await answer(judge, case), case, self._cards)
 
 
 @asynccontextmanager
 async def bench(
-    settings: Settings, policy: str | None = None, *, only: Collection[str] | None = None
+    settings: Settings, policy: str | None = None, *, only: Collection[str] | None = None, cache: bool = True
 ) -> AsyncIterator[Bench]:
     """The judges of the configured policies. Without a configured endpoint the offline model is served inside
     this process. `policy`: judges the requests that name none; by default the settings'. `only`: these worker kinds
-    judge every request under that one policy, whatever it names, and no scorecard is made."""
+    judge every request under that one policy, whatever it names, and no scorecard is made. `cache`: models' answers are kept
+    in the data folder, and what was asked before is not asked again."""
     from glassbox.contract.policy import nearest
 
     policies = settings.policies()
+    own_judges(policies.values())
     default = policy or settings.policy
     if default not in policies:
         raise CommandError(f"no policy {default!r} is configured{nearest(default, policies)}")
@@ -123,7 +129,11 @@ async def bench(
         client = EndpointClient(settings.endpoint(offline.url if offline else None), settings.id_key())
         stack.push_async_callback(client.close)
         by_name = policies if only is None else dict.fromkeys(policies, policies[default])
-        made = Bench(client, by_name, default, settings.id_key, cards, only)
+        kept = None
+        if cache:
+            kept = SealedResponses(settings.make_data_dir() / "judge-cache.sqlite", settings.id_key())
+            stack.callback(kept.close)
+        made = Bench(client, by_name, default, settings.id_key, cards, only, kept)
         stack.push_async_callback(made.close)
         yield made
 

@@ -16,19 +16,23 @@ Evidence = Mapping[str, Any]
 def why(part: Mapping[str, Any], evidence: Mapping[str, Evidence]) -> str:
     """`part`: a row of a scorecard; `evidence`: worker kind -> its evidence. Says what can be said without any."""
     name, cause = part["part"], part["cause"]
-    found = evidence_of(name, evidence)
+    found = evidence_of(name, evidence, part.get("judge"))
     if part["state"] == "failed":
         detail = str(found.get("detail") or (found.get("error") or {}).get("detail") or "")
         return f"{name}: failed, {plain(cause)}" + (f" ({printable(detail)})" if detail else "")
     if part["state"] == "not_applicable":
-        return f"{name}: {plain(cause)}"
-    said = _SAY[name](found) if found and name in _SAY else ""
+        own = "" if name in _SAY else _of_ones_own(found)
+        return f"{name}: {plain(cause)}" + (f" ({own})" if own else "")
+    said = _SAY.get(name, _of_ones_own)(found) if found else ""
     return f"{name} {float(part['score']):.2f}" + (f": {said}" if said else "")
 
 
-def evidence_of(part: str, evidence: Mapping[str, Evidence]) -> Evidence:
-    """What a part's judge left: under the part's name where the kind answers for several."""
-    kind = next((kind for kind, parts in KINDS.items() if part in parts), "")
+def evidence_of(part: str, evidence: Mapping[str, Evidence], judge: str | None = None) -> Evidence:
+    """What a part's judge left: under the part's name where the kind answers for several. `judge`: the part's judge in
+    the policy; one's own is found by the part's name, or where kind and judge have one name."""
+    built_in = (kind for kind, parts in KINDS.items() if part in parts)
+    own = (kind for kind, whole in evidence.items() if kind not in KINDS and part in whole)
+    kind = next(built_in, None) or next(own, judge or "")
     whole = evidence.get(kind, {})
     inner = whole.get(part, whole)
     return inner if isinstance(inner, Mapping) else {}
@@ -71,6 +75,12 @@ def _words(request: Mapping[str, Any], field: str, index: int | None, start: int
         return quoted(words)
     codes = " ".join(f"U+{ord(char):04X}" for char in words[:8])
     return f"{codes}{' …' if len(words) > 8 else ''} at character {start}"
+
+
+def _of_ones_own(found: Evidence) -> str:
+    """A judge of one's own says why in its evidence's `reason`."""
+    reason = found.get("reason")
+    return quoted(reason) if isinstance(reason, str) and reason.strip() else ""
 
 
 def _faithfulness(found: Evidence) -> str:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from glassbox.cli.children import Child, Stop, free_ports, stop_all
 from glassbox.cli.errors import UNABLE, CommandError
+from glassbox.cli.wiring import own_judges, own_kinds
 from glassbox.settings import PREFIX, Settings, up_lock
 from glassbox.settings import variable as setting
 
@@ -41,7 +42,8 @@ class Supervisor:
         self.settings, self.stop, self.say = settings, stop, say
         self._base = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
         self._base |= settings.environment()
-        self._names = _role_names(workers)
+        self._own_kinds = own_kinds(settings.policies().values())
+        self._names = _role_names(workers, self._own_kinds)
         self._ports = self._metrics_ports()
         self._roles: dict[str, Child] = {}
         self._servers: list[Child] = []
@@ -64,6 +66,7 @@ class Supervisor:
         """Broker, model and topics; the policies stand in the log before any role reads. Raises `BrokerError`."""
         from glassbox.cli.policy import register
         from streams.clients import create_topics, wait_for_broker
+        from streams.topics import topics
 
         policies = self.settings.policies()
         broker = self.broker = self._start_broker()
@@ -71,7 +74,7 @@ class Supervisor:
             self._start_model()
         self._write_up()
         wait_for_broker(broker, _START_S, lambda: not self.stop and all(s.running for s in self._servers))
-        create_topics(broker)
+        create_topics(broker, topics(self._own_kinds))
         register(broker, policies.values())
         return broker
 
@@ -180,7 +183,7 @@ def supervised(
     """A supervisor that owns the data folder; when the block ends, no process of it is left."""
     folder: Path = settings.make_data_dir()
     with up_lock(folder):
-        settings.policies()
+        own_judges(settings.policies().values())
         settings.cards()
         settings.id_key()
         settings.signing_key()  # made here, so that every role finds them
@@ -191,12 +194,12 @@ def supervised(
             supervisor.close(grace_s)
 
 
-def _role_names(workers: int) -> list[str]:
+def _role_names(workers: int, own_kinds: tuple[str, ...]) -> list[str]:
     from glassbox.contract.verdict import KINDS
-    from streams.roles import ROLES
+    from streams.roles import roles
 
-    more = [f"{kind}-{n}" for n in range(2, workers + 1) for kind in KINDS]
-    return [*ROLES, *more]
+    more = [f"{kind}-{n}" for n in range(2, workers + 1) for kind in (*KINDS, *own_kinds)]
+    return [*roles(own_kinds), *more]
 
 
 def _answers(address: str) -> bool:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import typer
 
 from glassbox.cli.judge import JsonOption
+
+if TYPE_CHECKING:
+    from streams.clients import Broker
+    from streams.topics import Topic
 
 app = typer.Typer(no_args_is_help=True, help="The topics of the pipeline.")
 
@@ -17,12 +22,11 @@ def create(as_json: JsonOption = False) -> None:
 
     Example: GLASSBOX_BROKER=kafka:9092 GLASSBOX_REPLICATION=3 glassbox topics create
     """
-    from glassbox.settings import Settings
     from streams.clients import create_topics, wait_for_broker
 
-    broker = Settings.load().broker()
+    broker, wanted = _wanted()
     wait_for_broker(broker, 10.0)
-    created = create_topics(broker)
+    created = create_topics(broker, wanted)
     if as_json:
         print(json.dumps({"created": created}))
     else:
@@ -35,11 +39,11 @@ def describe(as_json: JsonOption = False) -> None:
 
     Example: glassbox topics describe --json
     """
-    from glassbox.settings import Settings
     from streams.clients import check_topics
-    from streams.topics import DAY_MS, TOPICS
+    from streams.topics import DAY_MS
 
-    partitions = check_topics(Settings.load().broker())
+    broker, wanted = _wanted()
+    partitions = check_topics(broker, wanted)
     if as_json:
         rows = [
             {
@@ -49,10 +53,20 @@ def describe(as_json: JsonOption = False) -> None:
                 "retention_ms": topic.retention_ms,
                 "max_message_bytes": topic.max_message_bytes,
             }
-            for topic in TOPICS
+            for topic in wanted
         ]
         print(json.dumps(rows))
         return
-    for topic in TOPICS:
+    for topic in wanted:
         keeps = "for ever" if topic.retention_ms is None else f"{topic.retention_ms // DAY_MS} days"
         print(f"{topic.name:<32} {partitions[topic.name]:>3} partitions  kept {keeps:<9} {topic.purpose}")
+
+
+def _wanted() -> tuple[Broker, tuple[Topic, ...]]:
+    """The broker, and every topic that the configured policies need of it."""
+    from glassbox.cli.wiring import own_kinds
+    from glassbox.settings import Settings
+    from streams.topics import topics
+
+    settings = Settings.load()
+    return settings.broker(), topics(own_kinds(settings.policies().values()))

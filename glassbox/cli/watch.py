@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,8 +14,6 @@ from glassbox.cli.judge import JsonOption
 if TYPE_CHECKING:
     from glassbox.cli.answers import DeadLetter
     from glassbox.contract.events import Receipt
-
-_LINE = "{evaluation:<30} {trust:>5} {ctx:>5} {faith:>5} {struct:>6}  {outcome:<10} {weakest}"
 
 
 def watch(
@@ -27,20 +26,20 @@ def watch(
     Example: glassbox watch --json | jq .outcome
     """
     from glassbox.cli.answers import Feed
-    from glassbox.cli.cards import JUDGES
+    from glassbox.cli.cards import columns
     from glassbox.settings import Settings
 
     settings = Settings.load()
     policies = {policy.digest: policy.document for policy in settings.policies().values()}
+    judges = columns(judge for document in policies.values() for judge in document["judges"])
     feed = Feed(settings.broker(), from_end=not from_beginning)
     seen = 0
     try:
         if not as_json:
-            names = ("evaluation", "trust", *JUDGES.values(), "outcome")
-            print(_LINE.format(**{name: name for name in names}, weakest="weakest part"), flush=True)
+            print(_columns("evaluation", "trust", judges, judges, "outcome", "weakest part"), flush=True)
         while count is None or seen < count:
             for event in feed.read(0.5):
-                line = _json_of(event) if as_json else _line(event, policies)
+                line = _json_of(event) if as_json else _line(event, policies, judges)
                 if line is not None and (count is None or seen < count):
                     print(line, flush=True)
                     seen += 1
@@ -50,9 +49,17 @@ def watch(
         feed.close()
 
 
-def _line(event: Receipt | DeadLetter, policies: dict[str, dict[str, Any]]) -> str | None:
+def _columns(
+    evaluation: str, trust: str, figures: Mapping[str, str], judges: Mapping[str, str], outcome: str, weakest: str
+) -> str:
+    """`figures`: judge -> what stands in its column; `judges`: judge -> the column's title, which has its width."""
+    scores = " ".join(f"{figures[judge]:>{max(len(title), 5)}}" for judge, title in judges.items())
+    return f"{evaluation:<30} {trust:>5} {scores}  {outcome:<10} {weakest}"
+
+
+def _line(event: Receipt | DeadLetter, policies: Mapping[str, dict[str, Any]], judges: Mapping[str, str]) -> str | None:
     from glassbox.cli.answers import DeadLetter
-    from glassbox.cli.cards import JUDGES, row, short, short_id
+    from glassbox.cli.cards import row, short, short_id
     from glassbox.cli.submit import describe
 
     if isinstance(event, DeadLetter):
@@ -62,14 +69,9 @@ def _line(event: Receipt | DeadLetter, policies: dict[str, dict[str, Any]]) -> s
     if event.record["kind"] != "scorecard":
         return None
     shown = row(event.record, policies.get(event.record["policy_digest"]), {})
-    judges = {column: short(shown.judges.get(judge)) for judge, column in JUDGES.items()}
-    return _LINE.format(
-        evaluation=short_id(shown.evaluation_id),
-        trust=short(shown.trust, 3),
-        outcome=shown.outcome,
-        weakest=shown.weakest,
-        **judges,
-    )
+    figures = {judge: short(shown.judges.get(judge)) for judge in judges}
+    trust = short(shown.trust, 3)
+    return _columns(short_id(shown.evaluation_id), trust, figures, judges, shown.outcome, shown.weakest)
 
 
 def _json_of(event: Receipt | DeadLetter) -> str | None:

@@ -1,46 +1,37 @@
-"""Which class judges a kind, and what it is given: the one place that joins settings and judges."""
+"""Which judges the settings call for, and what they are made of: the one place that joins settings and judges."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from glassbox.cli.errors import CommandError
+from glassbox.contract.verdict import KINDS
+from judges.port import JudgeContext, JudgeError
+from judges.registry import QUICK, OwnEntry, RegistryError, check
+from judges.registry import make_judge as make
 
 if TYPE_CHECKING:
+    from glassbox.contract.policy import Policy
     from judges.llm import EndpointClient
     from judges.port import Judge
 
-JUDGES: Mapping[str, str] = {
-    "relevance": "judges.relevance:RelevanceJudge",
-    "calibration": "judges.calibration:CalibrationJudge",
-    "grounding": "judges.grounding:GroundingJudge",
-    "terminology": "judges.terminology:TerminologyJudge",
-    "structure": "judges.structure:StructureJudge",
-}
-"""Worker kind -> where its judge is. Imported when needed: some bring large libraries."""
-
-ASKS_A_MODEL = frozenset(("relevance", "calibration", "grounding"))
-"""The kinds whose judge is given a client of the model endpoint."""
+ASKS_A_MODEL = frozenset(KINDS) - QUICK
+"""The kinds of the product whose judge is given a client of the model endpoint; a judge of one's own may ask for it."""
 
 
-def _judge_class(kind: str) -> Any:
-    module, _, name = JUDGES[kind].partition(":")
-    return getattr(importlib.import_module(module), name)
+def own_kinds(policies: Iterable[Policy]) -> tuple[str, ...]:
+    """The worker kinds of judges of one's own that the policies use, sorted. Imports no package."""
+    return tuple(sorted({kind for policy in policies for kind in policy.own_kinds()}))
 
 
-def _given(kind: str, client: EndpointClient | None) -> tuple[Any, ...]:
-    """What a kind's judge is made of."""
-    if kind not in ASKS_A_MODEL:
-        return ()
-    if client is None:
-        raise CommandError(f"the {kind} judge needs the model endpoint")
-    if kind == "calibration":
-        from judges.calibration import EndpointEmbedder
-
-        return (EndpointEmbedder(client),)
-    return (client,)
+def own_judges(policies: Iterable[Policy], kind: str | None = None) -> dict[str, OwnEntry]:
+    """Kind -> what its package registers, of every judge of one's own that the policies use (or of that `kind`).
+    Raises `CommandError` where a policy asks for what no installed package has."""
+    try:
+        return check(policies, kind)
+    except RegistryError as error:
+        raise CommandError(str(error)) from None
 
 
 def make_judge(kind: str, client: EndpointClient | None) -> Judge:
@@ -48,14 +39,16 @@ def make_judge(kind: str, client: EndpointClient | None) -> Judge:
 
     Raises `CommandError` with the package to install where a judge's library is missing.
     """
-    from judges.port import JudgeError
-
     try:
-        judge: Judge = _judge_class(kind)(*_given(kind, client))
+        return make(kind, JudgeContext(client))
+    except RegistryError as error:
+        raise CommandError(str(error)) from None
     except JudgeError as error:
         raise CommandError(f"the {kind} judge cannot start: {error.detail or error.cause}") from None
     except ModuleNotFoundError as error:
-        raise CommandError(
-            f"the {kind} judge cannot start: {error.name} is not installed; install GlassBox with its dependencies"
-        ) from None
-    return judge
+        install = "GlassBox with its dependencies" if kind in KINDS else "what the judge's package needs"
+        raise CommandError(f"the {kind} judge cannot start: {error.name} is not installed; install {install}") from None
+    except Exception as error:
+        if kind in KINDS:
+            raise  # a fault of ours keeps its traceback
+        raise CommandError(f"the {kind} judge cannot start: {type(error).__name__}: {error}") from error

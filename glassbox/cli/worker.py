@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassbox.cli.errors import UNABLE, explained, say
+from glassbox.cli.wiring import own_judges, own_kinds
+from glassbox.contract.policy import nearest
+from glassbox.contract.verdict import KINDS
 from glassbox.settings import Settings, SettingsError
-from streams.roles import ROLES
+from streams.roles import ROLES, roles
 
 if TYPE_CHECKING:
     from judges.port import Case, Judge, Judgement
@@ -28,15 +31,21 @@ STALL_MARGIN_S = 120.0
 
 
 def worker(
-    role: Annotated[str, typer.Argument(help=f"One of: {', '.join(ROLES)}.", show_default=False)],
+    role: Annotated[
+        str,
+        typer.Argument(
+            help=f"One of: {', '.join(ROLES)}; or the kind of a judge of your own that a policy uses.",
+            show_default=False,
+        ),
+    ],
 ) -> None:
     """Run one role until SIGTERM, which drains within a few seconds.
 
     Example: GLASSBOX_BROKER=kafka:9092 glassbox worker grounding
     """
-    if role not in ROLES:
-        raise typer.BadParameter(f"{role!r} is no role; roles: {', '.join(ROLES)}")
     settings = Settings.load()
+    if role not in ROLES and role not in (known := roles(own_kinds(settings.policies().values()))):
+        raise typer.BadParameter(f"{role!r} is no role{nearest(role, known)}; roles: {', '.join(known)}")
     logging.basicConfig(
         level=settings.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
@@ -52,18 +61,18 @@ class RoleProcess:
         self._loading: asyncio.Task[Judge] | None = None
 
     async def run(self) -> int:
-        from glassbox.cli.wiring import ASKS_A_MODEL
+        from judges.registry import QUICK
         from ledger.evidence import EvidenceVault
         from ledger.store import FolderStore
         from streams.acks import OrderedAcks
         from streams.clients import check_topics
         from streams.faust_app import FaustOutbox, InFlight, Role, make_app
         from streams.health import serve_health
-        from streams.topics import JUDGE, REQUESTS, RESULTS, SCORECARDS
+        from streams.topics import REQUESTS, RESULTS, SCORECARDS, judge_topic, topics
 
         role, settings = self.role, self._settings
         broker, policies = settings.broker(), settings.policies()
-        await asyncio.to_thread(check_topics, broker)
+        await asyncio.to_thread(check_topics, broker, topics(own_kinds(policies.values())))
         acks, in_flight = OrderedAcks(), InFlight()
         stall_s = max(float(policy.deadline_s) for policy in policies.values()) + STALL_MARGIN_S
 
@@ -90,9 +99,10 @@ class RoleProcess:
             log.info("%s serves /metrics, /live and /ready on %s:%d", role, settings.metrics_host, port)
             vault = EvidenceVault(FolderStore(settings.evidence_path))
             resources.push_async_callback(vault.close)
-            topic = {"intake": REQUESTS, "join": RESULTS, "committer": SCORECARDS}.get(role) or JUDGE[role]
+            transport = {"intake": REQUESTS, "join": RESULTS, "committer": SCORECARDS}
+            topic = transport.get(role) or judge_topic(role)
             # a judgement is long: small polls leave the rest to other workers of the kind
-            polled = 16 if role in ASKS_A_MODEL else 500
+            polled = 500 if role in transport or role in QUICK else 16
             data_dir = settings.make_data_dir() / "faust"
             app = make_app(f"glassbox-{role}", broker, data_dir, max_poll_records=polled)
             outbox = FaustOutbox(app, broker.partitions)
@@ -113,7 +123,9 @@ class RoleProcess:
 
         settings, acks, spawn = self._settings, process.acks, process.in_flight.spawn
         if self.role == "intake":
-            intake = Intake(process.outbox, vault, settings.policies(), settings.policy, NEEDS, settings.id_key())
+            policies = settings.policies()
+            own = {kind: entry.needs for kind, entry in own_judges(policies.values()).items()}
+            intake = Intake(process.outbox, vault, policies, settings.policy, {**NEEDS, **own}, settings.id_key())
             return Pool(intake.handle, acks, process.in_flight, size=settings.worker_pool)
         if self.role == "join":
             closed = FaustClosedIds(process.app, settings.broker().partitions)
@@ -146,12 +158,18 @@ class RoleProcess:
         """The judge of this worker kind, with its client of the model endpoint where it asks one."""
         from glassbox.cli.wiring import ASKS_A_MODEL, make_judge
 
-        client = None
-        if self.role in ASKS_A_MODEL:
+        own, client = self.role not in KINDS, None
+        if own:
+            await asyncio.to_thread(own_judges, self._settings.policies().values(), self.role)
+        if own or self.role in ASKS_A_MODEL:
             from judges.llm import EndpointClient
 
-            client = EndpointClient(self._settings.endpoint(), self._settings.id_key())
-            resources.push_async_callback(client.close)
+            try:
+                client = EndpointClient(self._settings.endpoint(), self._settings.id_key())
+                resources.push_async_callback(client.close)
+            except SettingsError:
+                if not own:  # a judge of one's own says itself whether it needs a model
+                    raise
         judge = await asyncio.to_thread(make_judge, self.role, client)
         resources.push_async_callback(judge.close)
         return judge
