@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MapOption = Annotated[
     list[str] | None, typer.Option("--map", metavar="COLUMN=FIELD", help="CSV: which column is which request field.")
 ]
+CacheOption = Annotated[
+    bool, typer.Option("--cache/--no-cache", help="Whether answers of models are kept and used again.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -33,8 +36,11 @@ def judge(
     ] = None,
     as_json: JsonOption = False,
     with_evidence: Annotated[bool, typer.Option(help="With --json: why each part has its score.")] = False,
+    cache: CacheOption = True,
 ) -> None:
     """Judge recorded answers in this process: no broker, no ledger, no proof, the same judges and arithmetic.
+
+    What a model answered is kept in the data folder, so that a second run asks it nothing.
 
     Example: glassbox judge answers.csv --map question=query --map context=retrieved_passages --fail-under 0.8
     """
@@ -44,7 +50,7 @@ def judge(
     from glassbox.cli.reasons import printable, suspected
     from glassbox.settings import Settings
 
-    results = asyncio.run(_judge(Settings.load(), file, mapping or [], policy))
+    results = asyncio.run(_judge(Settings.load(), file, mapping or [], policy, cache))
     if as_json:
         for result in results:
             print(json.dumps(_to_json(result, with_evidence), ensure_ascii=False))
@@ -62,7 +68,7 @@ def judge(
         sys.exit(FINDING)
 
 
-async def _judge(settings: Settings, file: Path, mapping: list[str], policy: str | None) -> list[Result]:
+async def _judge(settings: Settings, file: Path, mapping: list[str], policy: str | None, cache: bool) -> list[Result]:
     from glassbox.cli.errors import CommandError
     from glassbox.cli.inputs import read_lines
     from glassbox.cli.local import bench, judge_lines
@@ -72,7 +78,7 @@ async def _judge(settings: Settings, file: Path, mapping: list[str], policy: str
     if not lines:
         raise CommandError(f"{file} has no requests")
     results = []
-    async with bench(settings, policy) as judges:
+    async with bench(settings, policy, cache=cache) as judges:
         with Progress("judged", len(lines)) as progress:
             async for result in judge_lines(judges, lines, settings.worker_pool):
                 results.append(result)

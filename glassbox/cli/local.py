@@ -111,8 +111,8 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     """The judges of the configured policies. Without a configured endpoint the offline model is served inside
     this process. `policy`: judges the requests that name none; by default the settings'. `only`: these worker kinds
-    judge every request under that one policy, whatever it names, and no scorecard is made. `cache`: models' answers are kept
-    in the data folder, and what was asked before is not asked again."""
+    judge every request under that one policy, whatever it names, and no scorecard is made. `cache`: models' answers
+    are kept in the data folder, and what was asked before is not asked again."""
     from glassbox.contract.policy import nearest
 
     policies = settings.policies()
