@@ -1,76 +1,36 @@
 """Whether a retriever's scores order passages as their similarity to the query does, and whether it found its entities.
 
-The similarity is an embedding's: a retriever that scores by other signals may rightly disagree with it.
+The similarity is an embedding's: a retriever that scores by other signals may rightly disagree with it. Only the order
+counts, so that scores may be on any scale. Passages that overlap count each, as their retriever scored each; passages
+of the same words count once, with the best of their scores; the order of the list changes nothing.
 """
 
+import asyncio
 import math
 import statistics
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Failed, Method, NotApplicable, Scored
-from judges.lexical import EMBEDDING_MODEL
-from judges.llm import EndpointClient
-from judges.names import terms
+from judges.embedders import Embedded, Embedder, Vectors
+from judges.names import name_form, terms
 from judges.port import NEEDS, Case, JudgeError, Judgement
-from judges.text import sentences
+from judges.text import RULES, sentences
 
 PART = "similarity_calibration"
 LEAST = 5
 """Distinct passages under which a rank correlation says nothing: three random ranks agree fully in 17 % of cases."""
+LEAST_ORDERS = 20
+"""Different orders that scores, and similarities, must allow: with four of five tied, chance agrees fully in 20 %."""
 PLACES = 4
 """Similarities are rounded so: what differs by less is a tie, not an order."""
-
-Vectors = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """`vectors`: one row a text. `model`: as served. `calls` and `raw`: what was asked and the raw outputs."""
-
-    vectors: Vectors
-    model: str
-    calls: tuple[dict[str, Any], ...] = ()
-    raw: tuple[bytes, ...] = ()
-
-
-class Embedder(Protocol):
-    """Where embeddings come from. `family` and `model` name it in the method of a verdict."""
-
-    family: str
-    model: str
-
-    async def embed(self, texts: Sequence[str], case: Case) -> Embedded:
-        """Embed all texts by the case's deadline. Raises `JudgeError`."""
-        ...
-
-
-class EndpointEmbedder:
-    """The embeddings of the OpenAI-compatible endpoint."""
-
-    def __init__(self, client: EndpointClient) -> None:
-        self._client = client
-        self.model = client.endpoint.embedding_model
-        self.family = "lexical" if self.model == EMBEDDING_MODEL else "embedding"
-
-    async def embed(self, texts: Sequence[str], case: Case) -> Embedded:
-        session = self._client.session(case.deadline, case.cache)
-        vectors = await session.embed(texts)
-        answers = [call.answer for call in session.calls]
-        return Embedded(
-            vectors,
-            answers[-1].model if answers else self.model,
-            tuple(call.evidence() for call in session.calls),
-            tuple(answer.raw for answer in answers),
-        )
 
 
 def kendall_tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
@@ -121,7 +81,7 @@ class _Passage:
 
 
 class CalibrationJudge:
-    """Worker kind `calibration`."""
+    """Worker kind `calibration`. Closes its embedder."""
 
     kind = "calibration"
     needs = NEEDS["calibration"]
@@ -135,33 +95,35 @@ class CalibrationJudge:
             return Judgement((), {})
         higher_is_better = bool(case.settings[PART].get("higher_is_better", True))
         method = self._method(self._embedder.model, higher_is_better)
-        passages, evidence = _passages(case.input)
+        passages, evidence = await asyncio.to_thread(_read, case.input, higher_is_better)
         if not passages:
             return Judgement((NotApplicable(part=PART, cause="no_passages", method=method),), evidence)
         given = case.input.retrieved_passages or []
         try:
             embedded = await self._embedder.embed(
-                [case.input.query or "", *(given[passage.position].text for passage in passages)], case
+                case.input.query or "", [given[passage.position].text for passage in passages], case
             )
-            similarities = cosines(embedded.vectors)
-            if len(similarities) != len(passages):
-                raise JudgeError("count_mismatch", f"{len(similarities)} vectors for {len(passages)} passages")
+            similarities = _similarities(embedded, len(passages))
         except JudgeError as error:
             failed = Failed(part=PART, cause=error.cause, detail=error.detail, method=method)
             return Judgement((failed,), evidence)
         method = self._method(embedded.model, higher_is_better)
+        ranks = _rank_agreement(passages, similarities, higher_is_better)
         evidence |= {
-            "similarity": distribution(similarities),
+            "similarity": distribution([value for value in similarities if value is not None]),
             "passages": [
-                {"passage": each.name, "position": each.position, "similarity": round(value, 6), "score": each.score}
+                {
+                    "passage": each.name,
+                    "position": each.position,
+                    "similarity": None if value is None else round(value, 6),
+                    "score": each.score,
+                }
                 for each, value in zip(passages, similarities, strict=True)
             ],
+            "rank_agreement": ranks,
             "calls": list(embedded.calls),
         }
-        ranks = _rank_agreement(passages, similarities, higher_is_better)
-        hits = _entity_hits(case.input.retrieved_entities or [], passages)
-        evidence["rank_agreement"], evidence["entity_hits"] = ranks, hits
-        halves = [half["score"] for half in (ranks, hits) if half["score"] is not None]
+        halves = [half["score"] for half in (ranks, evidence["entity_hits"]) if half["score"] is not None]
         verdict: Scored | NotApplicable = (
             Scored.of(PART, statistics.fmean(halves), method=method)
             if halves
@@ -174,37 +136,46 @@ class CalibrationJudge:
             name="glassbox.similarity_calibration",
             family=self._embedder.family,
             library="judges.calibration",
-            version="1",
+            version="2",
             model=model,
             parameters={
                 "score": "mean of the halves that apply: (1 + Kendall tau-b) / 2, entity hit rate",
                 "similarity": f"cosine, rounded to {PLACES} places",
                 "least_passages": LEAST,
+                "least_orders": LEAST_ORDERS,
+                "repeated_passages": "best score",
                 "higher_is_better": higher_is_better,
-                "entities": "case folded, on word bounds",
-                "words": "judges.text/1",
+                "entities": "normal form of names, on word bounds",
+                "words": RULES,
+                "embedder": dict(self._embedder.parameters),
             },
         )
 
     async def close(self) -> None:
-        """Nothing to close: the embedder belongs to whoever made it."""
+        await self._embedder.close()
 
 
-def _passages(given: JudgeInput) -> tuple[list[_Passage], dict[str, Any]]:
-    """The distinct passages that have a word, each text at its first place, and what was left out."""
-    scores = given.chunk_scores
+def _read(given: JudgeInput, higher_is_better: bool) -> tuple[list[_Passage], dict[str, Any]]:
+    """The distinct passages that have a word, each text at its first place with the best of its scores, and what can
+    be said without a model: what was left out, and the entities that stand in them."""
+    best = max if higher_is_better else min
     kept: dict[str, _Passage] = {}
     blank: list[int] = []
     repeated: list[int] = []
     for position, passage in enumerate(given.retrieved_passages or []):
         phrase = _phrase(passage.text)
-        if phrase and phrase not in kept:
-            kept[phrase] = _Passage(
-                position, passage.id or str(position), phrase, scores[position] if scores is not None else None
-            )
+        score = given.chunk_scores[position] if given.chunk_scores is not None else None
+        if not phrase:
+            blank.append(position)
+        elif (first := kept.get(phrase)) is None:
+            kept[phrase] = _Passage(position, passage.id or str(position), phrase, score)
         else:
-            (repeated if phrase else blank).append(position)
-    return list(kept.values()), {"left_out": {"blank": blank, "repeated": repeated}}
+            repeated.append(position)
+            if first.score is not None and score is not None:
+                kept[phrase] = replace(first, score=best(first.score, score))
+    passages = list(kept.values())
+    hits = {"entity_hits": _entity_hits(given.retrieved_entities or [], passages)} if passages else {}
+    return passages, {"left_out": {"blank": blank, "repeated": repeated}, **hits}
 
 
 def _phrase(text: str) -> str:
@@ -213,37 +184,64 @@ def _phrase(text: str) -> str:
     return f" {said} " if said else ""
 
 
+def _similarities(embedded: Embedded, count: int) -> list[float | None]:
+    """One a passage; None where the model cannot read it, or cannot read the query. Raises `JudgeError`."""
+    if len(embedded.vectors) != count + 1:
+        raise JudgeError("count_mismatch", f"{len(embedded.vectors)} vectors for {count + 1} texts")
+    read = [n for n in range(1, count + 1) if n not in embedded.unread and 0 not in embedded.unread]
+    made: list[float | None] = [None] * count
+    for n, value in zip(read, cosines(embedded.vectors[[0, *read]]) if read else [], strict=True):
+        made[n - 1] = value
+    return made
+
+
 def _rank_agreement(
-    passages: Sequence[_Passage], similarities: Sequence[float], higher_is_better: bool
+    passages: Sequence[_Passage], similarities: Sequence[float | None], higher_is_better: bool
 ) -> dict[str, Any]:
-    scores = [passage.score for passage in passages if passage.score is not None]
-    half: dict[str, Any] = {"passages": len(passages), "tau_b": None, "score": None, "cause": None}
-    if len(scores) < len(passages):
+    pairs = [
+        (round(value, PLACES), passage.score if higher_is_better else -passage.score)
+        for passage, value in zip(passages, similarities, strict=True)
+        if value is not None and passage.score is not None
+    ]
+    half: dict[str, Any] = {"passages": len(pairs), "tau_b": None, "score": None, "cause": None}
+    if any(passage.score is None for passage in passages):
         return half | {"cause": "no_scores"}
-    if len(passages) < LEAST:
-        return half | {"cause": "too_few"}
-    tau = kendall_tau_b(
-        [round(value, PLACES) for value in similarities],
-        scores if higher_is_better else [-score for score in scores],
-    )
+    if len(pairs) < LEAST:
+        return half | {"cause": "other_script" if None in similarities and len(passages) >= LEAST else "too_few"}
+    near, scored = zip(*pairs, strict=True)
+    tau = kendall_tau_b(near, scored)
     if tau is None:
         return half | {"cause": "constant"}
+    if min(orders(near), orders(scored)) < LEAST_ORDERS:
+        return half | {"cause": "too_few"}
     return half | {"tau_b": tau, "score": (1 + tau) / 2}
 
 
+def orders(values: Sequence[float]) -> int:
+    """In how many different orders the values can stand: the multinomial coefficient of their ties."""
+    return math.factorial(len(values)) // math.prod(math.factorial(count) for count in Counter(values).values())
+
+
 def _entity_hits(entities: Sequence[str], passages: Sequence[_Passage]) -> dict[str, Any]:
-    phrases = {_phrase(entity): entity for entity in reversed(entities)}
-    phrases.pop("", None)
+    """Each entity once, under the first of its spellings."""
+    phrases = {f" {name_form(entity, terms(entity))} ": entity for entity in reversed(entities)}
+    phrases.pop("  ", None)
+    whole = "\n".join(passage.phrase for passage in passages)
     rows = [
-        {"entity": entity, "passages": [each.name for each in passages if phrase in each.phrase]}
+        {
+            "entity": entity,
+            "passages": [each.name for each in passages if phrase in each.phrase] if phrase in whole else [],
+        }
         for phrase, entity in reversed(phrases.items())
     ]
     found = sum(bool(row["passages"]) for row in rows)
     return {"entities": rows, "found": found, "score": found / len(rows) if rows else None}
 
 
-def distribution(values: Sequence[float]) -> dict[str, float | int | None]:
-    """Count, mean, standard deviation (of the sample; null for one value) and quartiles (inclusive)."""
+def distribution(values: Sequence[float]) -> dict[str, float | int | None] | None:
+    """Count, mean, standard deviation (of the sample; null for one) and quartiles (inclusive); None of nothing."""
+    if not values:
+        return None
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [*values] * 3
     return {
         "count": len(values),

@@ -4,7 +4,7 @@ import json
 import math
 import time
 from decimal import Decimal
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from glassbox.contract.request import JudgeInput, Passage
 from glassbox.contract.verdict import Failed, NotApplicable, Scored
-from judges.calibration import CalibrationJudge, Embedded, EndpointEmbedder, cosines, distribution, kendall_tau_b
+from judges.calibration import CalibrationJudge, cosines, distribution, kendall_tau_b, orders
+from judges.embedders import Embedded, EndpointEmbedder
 from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
 from judges.lexical.server import LexicalServer
 from judges.llm import Endpoint, EndpointClient
@@ -28,19 +29,25 @@ class Rows:
     family = "lexical"
     model = "rows-1"
 
-    def __init__(self, *degrees, vectors=None, error=None):
-        self.degrees, self.vectors, self.error = degrees, vectors, error
+    def __init__(self, *degrees, vectors=None, error=None, unread=()):
+        self.degrees, self.vectors, self.error, self.unread = degrees, vectors, error, frozenset(unread)
+        self.parameters = {"rows": "angles"}
         self.asked = []
+        self.closed = False
 
-    async def embed(self, texts, case):
-        self.asked.append(list(texts))
+    async def embed(self, query, passages, case):
+        self.asked.append([query, *passages])
         if self.error:
             raise self.error
         vectors = self.vectors
         if vectors is None:
-            angles = [0, *self.degrees][: len(texts)]
+            angles = [0, *self.degrees][: 1 + len(passages)]
             vectors = [[math.cos(math.radians(a)), math.sin(math.radians(a))] for a in angles]
-        return Embedded(np.array(vectors, dtype=np.float32), "rows-served-1", ({"call": 1},), (b"raw",))
+        rows = np.array(vectors, dtype=np.float32)
+        return Embedded(rows, "rows-served-1", ({"call": 1},), (b"raw",), self.unread)
+
+    async def close(self):
+        self.closed = True
 
 
 async def judged(embedder, texts=TEXTS, scores=None, entities=None, settings=None):
@@ -53,10 +60,12 @@ async def judged(embedder, texts=TEXTS, scores=None, entities=None, settings=Non
     judge = CalibrationJudge(embedder)
     judgement = await judge.judge(Case("id", case, {"similarity_calibration": settings or {}}, time.monotonic() + 60))
     await judge.close()
+    assert embedder.closed
     json.dumps(judgement.evidence, allow_nan=False)
     [verdict] = judgement.verdicts
     assert verdict.part == "similarity_calibration"
     assert verdict.method.family == "lexical"
+    assert verdict.method.parameters["embedder"] == {"rows": "angles"}
     return verdict, judgement
 
 
@@ -117,12 +126,17 @@ async def test_no_call_is_made_for_blank_passages_and_repeated_ones_count_once()
     _, judgement = await judged(embedder, texts=["one", "", "ONE", "two"], scores=[1.0, 2.0, 3.0, 4.0])
     assert embedder.asked == [["Which?", "one", "two"]]
     assert judgement.evidence["left_out"] == {"blank": [1], "repeated": [2]}
-    assert [(row["passage"], row["score"]) for row in judgement.evidence["passages"]] == [("p0", 1.0), ("p3", 4.0)]
+    assert [(row["passage"], row["score"]) for row in judgement.evidence["passages"]] == [("p0", 3.0), ("p3", 4.0)]
+    _, judgement = await judged(
+        embedder, texts=["one", "ONE", "two"], scores=[3.0, 1.0, 4.0], settings={"higher_is_better": False}
+    )
+    assert [row["score"] for row in judgement.evidence["passages"]] == [1.0, 4.0]
 
 
 async def test_entities_are_found_case_folded_on_word_bounds():
     texts = ["The harbour FERRY crosses to Gull Point.", "Annabel's Café\u0301 is near AT&T. 我喜欢吃苹果"]
-    entities = ["Harbour ferry", "gull point", "Ann", "annabel", "AT&T", "吃苹果", "", "GULL POINT", "absent"]
+    entities = ["Harbour ferry", "gull point", "Ann", "annabel", "AT&T", "吃苹果", "", "GULL POINT", "absent", "…"]
+    entities += ["The Harbour Ferry’s", "Mr. Annabel"]
     verdict, judgement = await judged(Rows(1, 2), texts=texts, entities=entities)
     hits = {row["entity"]: row["passages"] for row in judgement.evidence["entity_hits"]["entities"]}
     assert hits == {
@@ -135,6 +149,21 @@ async def test_entities_are_found_case_folded_on_word_bounds():
         "absent": [],
     }
     assert verdict.score == round(Decimal(5) / 7, 6)
+
+
+async def test_what_the_model_cannot_read_has_no_similarity():
+    scores = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    verdict, judgement = await judged(Rows(*RISING, unread=[1]), scores=scores)
+    assert verdict.score == 1
+    assert [row["similarity"] is None for row in judgement.evidence["passages"]] == [True] + [False] * 5
+    assert judgement.evidence["similarity"]["count"] == 5
+    assert judgement.evidence["rank_agreement"]["passages"] == 5
+    verdict, judgement = await judged(Rows(*RISING, unread=[1, 2]), scores=scores)
+    assert (verdict.state, verdict.cause) == ("not_applicable", "other_script")
+    verdict, judgement = await judged(Rows(*RISING, unread=[0]), scores=scores, entities=["zero", "nowhere"])
+    assert judgement.evidence["rank_agreement"]["cause"] == "other_script"
+    assert judgement.evidence["similarity"] is None
+    assert verdict.score == Decimal("0.5")
 
 
 async def test_score_is_the_mean_of_the_halves_that_apply():
@@ -235,6 +264,11 @@ def test_tau_is_that_of_the_definition_and_symmetric(ranking):
         assert kendall_tau_b(x, x) == 1.0
 
 
+@given(st.lists(st.integers(-3, 3), max_size=7))
+def test_orders_are_counted_by_the_definition(values):
+    assert orders(values) == len(set(permutations(values)))
+
+
 @pytest.fixture(scope="module")
 def scipy_stats():
     return pytest.importorskip("scipy.stats")
@@ -261,7 +295,8 @@ def test_cosines_lie_between_minus_one_and_one(rows):
     assert cosines(np.array([rows[0], rows[0]], dtype=np.float32)) == pytest.approx([1.0])
 
 
-def test_distribution_of_one_value():
+def test_distribution_of_one_value_and_of_none():
+    assert distribution([]) is None
     assert distribution([0.5]) == {
         **dict.fromkeys(("mean", "min", "q1", "median", "q3", "max"), 0.5), "count": 1, "stdev": None,
     }  # fmt: skip

@@ -16,7 +16,8 @@ from glassbox.contract.composite import compose
 from glassbox.contract.policy import load_policies
 from glassbox.contract.request import ContractError, EvaluationRequest, parse_request
 from glassbox.contract.verdict import Failed, NotApplicable, Scored, part_row
-from judges.calibration import CalibrationJudge, EndpointEmbedder
+from judges.calibration import CalibrationJudge
+from judges.embedders import EndpointEmbedder
 from judges.grounding import GroundingJudge
 from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
 from judges.lexical.server import LexicalServer
