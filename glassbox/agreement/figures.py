@@ -61,9 +61,12 @@ class Counts:
         """Whether both classes have an example."""
         return bool(self.positive.sum() and self.negative.sum())
 
-    def met(self, target: int) -> Booleans:
-        """Which distinct scores meet a target; shape (L,)."""
-        return meets(self.scores, target)
+    def at(self, target: int) -> Counts:
+        """The same labels with two scores, 0 where the target is not met and 1 where it is: what the figures at a
+        target take."""
+        met = meets(self.scores, target)
+        positive, negative = (np.array([some @ ~met, some @ met]) for some in (self.positive, self.negative))
+        return Counts(np.array([0, ONE]), positive, negative)
 
     def resampled(self) -> Iterator[Counts]:
         """`BOOTSTRAP.resamples` resamples in portions, the same ones for the same counts.
@@ -81,38 +84,32 @@ class Counts:
 
 
 Statistic = Callable[[Counts], Floats]
-"""From counts of shape (…, L) to figures of shape (…)."""
+"""From counts of shape (…, L) to figures of shape (…). All but `auc` take counts at a target."""
 
 
-def true_positive_rate(target: int) -> Statistic:
+def true_positive_rate(counts: Counts) -> Floats:
     """Of what people call positive, the share whose score meets the target (sensitivity); in [0, 1]."""
-    return lambda counts: _share(counts.positive, counts.met(target))
+    return np.asarray(counts.positive[..., 1] / counts.positive.sum(axis=-1), dtype=np.float64)
 
 
-def true_negative_rate(target: int) -> Statistic:
+def true_negative_rate(counts: Counts) -> Floats:
     """Of what people call negative, the share whose score does not meet the target (specificity); in [0, 1]."""
-    return lambda counts: _share(counts.negative, ~counts.met(target))
+    return np.asarray(counts.negative[..., 0] / counts.negative.sum(axis=-1), dtype=np.float64)
 
 
-def balanced_accuracy(target: int) -> Statistic:
+def balanced_accuracy(counts: Counts) -> Floats:
     """Mean of the two rates, in [0, 1]; .5 for any constant judge."""
-    right, wrong = true_positive_rate(target), true_negative_rate(target)
-    return lambda counts: (right(counts) + wrong(counts)) / 2
+    return (true_positive_rate(counts) + true_negative_rate(counts)) / 2
 
 
-def kappa(target: int) -> Statistic:
+def kappa(counts: Counts) -> Floats:
     """Cohen's kappa (1960): agreement beyond chance, in [-1, 1]; 0 for a constant judge. Needs both classes."""
-
-    def statistic(counts: Counts) -> Floats:
-        met = counts.met(target)
-        positives, negatives = counts.positive.sum(axis=-1), counts.negative.sum(axis=-1)
-        n = positives + negatives
-        said = (counts.positive + counts.negative) @ met
-        agreed = (counts.positive @ met + counts.negative @ ~met) / n
-        chance = (positives * said + negatives * (n - said)) / n**2  # below 1 while both classes have examples
-        return np.asarray((agreed - chance) / (1 - chance), dtype=np.float64)
-
-    return statistic
+    positives, negatives = counts.positive.sum(axis=-1), counts.negative.sum(axis=-1)
+    n = positives + negatives
+    said = counts.positive[..., 1] + counts.negative[..., 1]
+    agreed = (counts.positive[..., 1] + counts.negative[..., 0]) / n
+    chance = (positives * said + negatives * (n - said)) / n**2  # below 1 while both classes have examples
+    return np.asarray((agreed - chance) / (1 - chance), dtype=np.float64)
 
 
 def auc(counts: Counts) -> Floats:
@@ -136,13 +133,13 @@ def estimate(counts: Counts, statistic: Statistic) -> Estimate | None:
     return Estimate(value=rounded(value), low=rounded(min(low, value)), high=rounded(max(high, value)))
 
 
-def confusion(counts: Counts, target: int) -> Confusion:
-    met = counts.met(target)
+def confusion(counts: Counts) -> Confusion:
+    (false_negative, true_positive), (true_negative, false_positive) = counts.positive, counts.negative
     return Confusion(
-        true_positive=int(counts.positive @ met),
-        false_positive=int(counts.negative @ met),
-        false_negative=int(counts.positive @ ~met),
-        true_negative=int(counts.negative @ ~met),
+        true_positive=int(true_positive),
+        false_positive=int(false_positive),
+        false_negative=int(false_negative),
+        true_negative=int(true_negative),
     )
 
 
@@ -185,7 +182,7 @@ def suggestion(scores: Sequence[int], labels: Sequence[bool]) -> Suggestion | No
     if not counts.both:
         return None
     target = _best_target(counts)
-    best = rounded(float(balanced_accuracy(target)(counts)))
+    best = rounded(float(balanced_accuracy(counts.at(target))))
     if best <= Decimal("0.5"):
         return None
     folds = min(FOLDS, int(counts.positive.sum()), int(counts.negative.sum()))
@@ -210,7 +207,7 @@ def _cross_validated(scores: Sequence[int], labels: Sequence[bool], folds: int) 
     for k in range(folds):
         out = fold == k
         met[out] = meets(values[out], _best_target(Counts.of(values[~out], said[~out])))
-    return estimate(Counts.of(met * ONE, said), balanced_accuracy(0))
+    return estimate(Counts.of(met * ONE, said).at(0), balanced_accuracy)
 
 
 def _best_target(counts: Counts) -> int:
@@ -227,10 +224,6 @@ def _best_target(counts: Counts) -> int:
         if lowest <= middle < above:
             return middle
     return (lowest + above) // 2
-
-
-def _share(counts: Ints, chosen: Booleans) -> Floats:
-    return np.asarray((counts @ chosen) / counts.sum(axis=-1), dtype=np.float64)
 
 
 def rounded(value: float) -> Decimal:

@@ -105,23 +105,19 @@ def _at_target(counts: Counts, scored: Sequence[tuple[bool, Scored]], target: De
             )
         )
     at = _units(target)
-    bounds = np.array([[_units(verdict.low), _units(verdict.high)] for _, verdict in scored])
-    sides = meets(bounds, at)
-    decided = [pair for pair, (low, high) in zip(scored, sides, strict=True) if low == high]
-    table = confusion(counts, at)
+    sides = meets(np.array([[_units(verdict.low), _units(verdict.high)] for _, verdict in scored]), at)
+    told = [pair for pair, (low, high) in zip(scored, sides, strict=True) if low == high]
+    decided = Counts.of([_units(verdict.score) for _, verdict in told], [label for label, _ in told])
+    said = counts.at(at)
+    table = confusion(said)
     return {
-        "undecided": len(scored) - len(decided),
+        "undecided": len(scored) - len(told),
         "confusion": table,
-        "balanced_accuracy": estimate(counts, balanced_accuracy(at)),
-        "decided": estimate(
-            Counts.of([_units(verdict.score) for _, verdict in decided], [label for label, _ in decided]),
-            balanced_accuracy(at),
-        )
-        if decided
-        else None,
-        "true_positive_rate": estimate(counts, true_positive_rate(at)),
-        "true_negative_rate": estimate(counts, true_negative_rate(at)),
-        "kappa": estimate(counts, kappa(at)),
+        "balanced_accuracy": estimate(said, balanced_accuracy),
+        "decided": estimate(decided.at(at), balanced_accuracy),
+        "true_positive_rate": estimate(said, true_positive_rate),
+        "true_negative_rate": estimate(said, true_negative_rate),
+        "kappa": estimate(said, kappa),
         "accuracy": rounded((table.true_positive + table.true_negative) / len(scored)),
     }
 

@@ -121,7 +121,8 @@ def _reliability(row: MethodAgreement) -> Iterator[str]:
     if row.reliability is None:
         yield f"no reliability plot: it takes {RELIABILITY_FROM} labelled scores, and there are {row.n}"
         return
-    yield f"reliability: expected calibration error {row.reliability.expected_calibration_error:.3f}"
+    error = row.reliability.expected_calibration_error
+    yield f"reliability: expected calibration error {error:.3f} (●: share that people call yes, |: mean score)"
     yield from (f"  {line}" for line in text_plot(row.reliability))
 
 

@@ -41,14 +41,14 @@ def split(pairs: list[tuple[int, bool]]) -> tuple[list[int], list[bool]]:
 @given(PAIRS, TARGETS)
 def test_figures_are_those_of_scikit_learn(pairs: list[tuple[int, bool]], target: int) -> None:
     scores, labels = split(pairs)
-    counts = Counts.of(scores, labels)
+    counts = Counts.of(scores, labels).at(target)
     said, recall = meets(np.array(scores), target), metrics.recall_score
-    assert float(auc(counts)) == pytest.approx(metrics.roc_auc_score(labels, scores))
-    assert float(balanced_accuracy(target)(counts)) == pytest.approx(metrics.balanced_accuracy_score(labels, said))
-    assert float(true_positive_rate(target)(counts)) == pytest.approx(recall(labels, said))
-    assert float(true_negative_rate(target)(counts)) == pytest.approx(recall(labels, said, pos_label=False))
-    assert float(kappa(target)(counts)) == pytest.approx(metrics.cohen_kappa_score(labels, said), abs=1e-12)
-    table = confusion(counts, target)
+    assert float(auc(Counts.of(scores, labels))) == pytest.approx(metrics.roc_auc_score(labels, scores))
+    assert float(balanced_accuracy(counts)) == pytest.approx(metrics.balanced_accuracy_score(labels, said))
+    assert float(true_positive_rate(counts)) == pytest.approx(recall(labels, said))
+    assert float(true_negative_rate(counts)) == pytest.approx(recall(labels, said, pos_label=False))
+    assert float(kappa(counts)) == pytest.approx(metrics.cohen_kappa_score(labels, said), abs=1e-12)
+    table = confusion(counts)
     (tn, fp), (fn, tp) = metrics.confusion_matrix(labels, said, labels=[False, True]).tolist()
     assert (table.true_positive, table.false_positive) == (tp, fp)
     assert (table.false_negative, table.true_negative) == (fn, tn)
@@ -65,8 +65,8 @@ def test_known_table() -> None:
     scores = [ONE] * 25 + [0] * 25
     labels = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
     counts = Counts.of(scores, labels)
-    assert float(kappa(0)(counts)) == pytest.approx(0.4)
-    assert float(balanced_accuracy(0)(counts)) == pytest.approx((20 / 30 + 15 / 20) / 2)
+    assert float(kappa(counts.at(0))) == pytest.approx(0.4)
+    assert float(balanced_accuracy(counts.at(0))) == pytest.approx((20 / 30 + 15 / 20) / 2)
 
 
 @settings(max_examples=30)
@@ -74,8 +74,9 @@ def test_known_table() -> None:
 def test_a_constant_judge_earns_nothing(labels: list[bool], score: int, target: int) -> None:
     assume(0 < sum(labels) < len(labels))
     counts = Counts.of([score] * len(labels), labels)
-    for statistic, nothing in ((balanced_accuracy(target), 0.5), (kappa(target), 0.0), (auc, 0.5)):
-        made = estimate(counts, statistic)
+    at = counts.at(target)
+    for some, statistic, nothing in ((at, balanced_accuracy, 0.5), (at, kappa, 0.0), (counts, auc, 0.5)):
+        made = estimate(some, statistic)
         assert made is not None
         assert {float(made.low), float(made.value), float(made.high)} == {nothing}
 
@@ -86,9 +87,14 @@ def test_intervals_hold_the_value_and_ignore_the_order_of_the_file(pairs, target
     scores, labels = split(pairs)
     shuffled = list(pairs)
     random.shuffle(shuffled)
-    for statistic in (balanced_accuracy(target), kappa(target), auc):
-        made = estimate(Counts.of(scores, labels), statistic)
-        assert made == estimate(Counts.of(*zip(*shuffled, strict=True)), statistic)
+    here, there = Counts.of(scores, labels), Counts.of(*zip(*shuffled, strict=True))
+    for one, other, statistic in (
+        (here.at(target), there.at(target), balanced_accuracy),
+        (here.at(target), there.at(target), kappa),
+        (here, there, auc),
+    ):
+        made = estimate(one, statistic)
+        assert made == estimate(other, statistic)
         assert made is not None
         assert made.low <= made.value <= made.high
 
@@ -97,7 +103,7 @@ def test_intervals_hold_the_value_and_ignore_the_order_of_the_file(pairs, target
 def test_one_class_has_no_figures(label: bool) -> None:
     counts = Counts.of([1, 2, 3], [label] * 3)
     assert estimate(counts, auc) is None
-    assert estimate(counts, balanced_accuracy(0)) is None
+    assert estimate(counts.at(0), balanced_accuracy) is None
     assert suggestion([1, 2, 3], [label] * 3) is None
 
 
@@ -129,11 +135,11 @@ def test_no_target_does_better_than_the_one_suggested(pairs: list[tuple[int, boo
     scores, labels = split(pairs)
     made = suggestion(scores, labels)
     counts = Counts.of(scores, labels)
-    best = max(float(balanced_accuracy(target)(counts)) for target in {0, *scores})
+    best = max(float(balanced_accuracy(counts.at(target))) for target in {0, *scores})
     if made is None:
         assert best <= 0.5 + 1e-6
         return
-    assert float(balanced_accuracy(int(made.target * ONE))(counts)) == pytest.approx(float(made.in_sample), abs=1e-6)
+    assert float(balanced_accuracy(counts.at(int(made.target * ONE)))) == pytest.approx(float(made.in_sample), abs=1e-6)
     assert float(made.in_sample) == pytest.approx(best, abs=1e-6)
 
 
