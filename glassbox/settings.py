@@ -26,6 +26,7 @@ from glassbox.contract.policy import Policy, PolicyError, load_policies, nearest
 if TYPE_CHECKING:
     from glassbox.contract.agreement import AgreementCard
     from judges.llm import Endpoint
+    from judges.port import Models
     from ledger.checkpoint import Signer
     from streams.clients import Broker
 
@@ -59,6 +60,9 @@ class Settings(BaseSettings):
     llm_concurrency: Annotated[int, Field(ge=1, le=4096)] = 64
     llm_call_limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 60.0
 
+    sentence_model: str | None = None
+    device: str = "auto"
+
     ledger: Literal["merkle"] = "merkle"
     ledger_origin: str | None = None
     signing_key_file: Path | None = None
@@ -75,6 +79,13 @@ class Settings(BaseSettings):
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value else None
+
+    @field_validator("sentence_model")
+    @classmethod
+    def _same_everywhere(cls, value: str | None) -> str | None:
+        """A folder by its absolute path, for processes that run in another."""
+        folder = Path(value).expanduser() if value else None
+        return str(folder.absolute()) if folder and folder.is_dir() else value
 
     @field_validator("llm_base_url")
     @classmethod
@@ -164,6 +175,12 @@ class Settings(BaseSettings):
             concurrency=self.llm_concurrency,
             call_limit_s=self.llm_call_limit_s,
         )
+
+    def models(self) -> Models:
+        """The models that judge in this process beside the endpoint."""
+        from judges.port import Models
+
+        return Models(self.sentence_model, self.device)
 
     @cached_property
     def up(self) -> dict[str, Any] | None:

@@ -71,10 +71,20 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True)
+class Models:
+    """Which models run in this process: each NAME, NAME@REVISION (of a hub) or a folder; None: what the product does
+    without. `device`: as `judges.device.choose` takes it."""
+
+    sentence: str | None = None
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
 class JudgeContext:
     """What a judge is made of. It outlives the judge: its maker closes what is in it."""
 
     endpoint: EndpointClient | None = None
+    models: Models = Models()
 
     @property
     def client(self) -> EndpointClient:

@@ -39,6 +39,10 @@ def _calibration(context: JudgeContext) -> Judge:
     from judges.calibration import CalibrationJudge
     from judges.embedders import EndpointEmbedder
 
+    if context.models.sentence:
+        from judges.sentence_embedder import SentenceEmbedder
+
+        return CalibrationJudge(SentenceEmbedder(context.models.sentence, context.models.device))
     return CalibrationJudge(EndpointEmbedder(context.client))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassbox.settings import Settings, SettingsError, read_up, up_lock
+from judges.port import Models
 
 
 @pytest.fixture(autouse=True)
@@ -172,8 +173,11 @@ def test_environment_gives_another_process_the_same_settings(monkeypatch: pytest
         "GLASSBOX_LLM_MODEL": "m",
         "GLASSBOX_EMBEDDING_MODEL": "e",
         "GLASSBOX_LLM_API_KEY": "sesame",
+        "GLASSBOX_SENTENCE_MODEL": "minilm",
+        "GLASSBOX_DEVICE": "cpu",
     }.items():
         monkeypatch.setenv(key, value)
+    (tmp_path / "minilm").mkdir()
     (tmp_path / "glassbox.toml").write_text("")
     here = Settings.load()
     (tmp_path / "elsewhere").mkdir()
@@ -182,6 +186,9 @@ def test_environment_gives_another_process_the_same_settings(monkeypatch: pytest
         monkeypatch.setenv(key, value)
     there = Settings.load()
     assert there.model_dump() == here.model_dump()
+    assert there.models() == Models(sentence=str(tmp_path / "minilm"), device="cpu")
+    monkeypatch.setenv("GLASSBOX_SENTENCE_MODEL", "owner/model@main")
+    assert Settings.load().models().sentence == "owner/model@main"
 
 
 def test_endpoint_is_the_environments_else_the_lexical_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from glassbox.contract.policy import Policy
 from glassbox.contract.request import ContractError, EvaluationRequest, keyed_digest, parse_request
 from glassbox.contract.verdict import part_row
 from judges.agreement import with_agreement
-from judges.port import Case, Judge, ResponseCache
+from judges.port import Case, Judge, Models, ResponseCache
 from judges.run import answer
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Result:
 class Bench:
     """The judges of this process, each made when the first request needs it. `judge` may run many times at once.
 
-    `cards`: agreement cards by digest. `only`: the worker kinds that judge, by default all of the policy. `cache`:
-    where models' answers are kept.
+    `cards`: agreement cards by digest. `models`: those of this process. `only`: the worker kinds that judge, by
+    default all of the policy. `cache`: where models' answers are kept.
     """
 
     def __init__(
@@ -56,16 +56,17 @@ class Bench:
         default: str,
         id_key: Callable[[], bytes],
         cards: Mapping[str, AgreementCard],
+        models: Models,
         only: Collection[str] | None = None,
         cache: ResponseCache | None = None,
     ) -> None:
         self._client, self._policies, self._default, self._id_key = client, policies, default, id_key
-        self._cards, self._only, self._cache = cards, only, cache
+        self._cards, self._models, self._only, self._cache = cards, models, only, cache
         self._judges: dict[str, Judge] = {}
 
     def _judge(self, kind: str) -> Judge:
         if kind not in self._judges:
-            self._judges[kind] = make_judge(kind, self._client)
+            self._judges[kind] = make_judge(kind, self._client, self._models)
         return self._judges[kind]
 
     async def close(self) -> None:
@@ -133,7 +134,7 @@ async def bench(
         if cache:
             kept = SealedResponses(settings.make_data_dir() / "judge-cache.sqlite", settings.id_key())
             stack.callback(kept.close)
-        made = Bench(client, by_name, default, settings.id_key, cards, only, kept)
+        made = Bench(client, by_name, default, settings.id_key, cards, settings.models(), only, kept)
         stack.push_async_callback(made.close)
         yield made
 

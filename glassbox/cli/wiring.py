@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from glassbox.cli.errors import CommandError
 from glassbox.contract.verdict import KINDS
-from judges.port import JudgeContext, JudgeError
+from judges.port import JudgeContext, JudgeError, Models
 from judges.registry import QUICK, OwnEntry, RegistryError, check
 from judges.registry import make_judge as make
 
@@ -34,13 +34,14 @@ def own_judges(policies: Iterable[Policy], kind: str | None = None) -> dict[str,
         raise CommandError(str(error)) from None
 
 
-def make_judge(kind: str, client: EndpointClient | None) -> Judge:
-    """The judge of a kind. `client` belongs to the caller, who closes it after the judge.
+def make_judge(kind: str, client: EndpointClient | None, models: Models | None = None) -> Judge:
+    """The judge of a kind. `client` belongs to the caller, who closes it after the judge. `models`: those of this
+    process, by default none.
 
     Raises `CommandError` with the package to install where a judge's library is missing.
     """
     try:
-        return make(kind, JudgeContext(client))
+        return make(kind, JudgeContext(client, models or Models()))
     except RegistryError as error:
         raise CommandError(str(error)) from None
     except JudgeError as error:

@@ -168,9 +168,9 @@ class RoleProcess:
                 client = EndpointClient(self._settings.endpoint(), self._settings.id_key())
                 resources.push_async_callback(client.close)
             except SettingsError:
-                if not own:  # a judge of one's own says itself whether it needs a model
+                if not (own or self._settings.sentence_model):  # the judge says itself whether it needs the endpoint
                     raise
-        judge = await asyncio.to_thread(make_judge, self.role, client)
+        judge = await asyncio.to_thread(make_judge, self.role, client, self._settings.models())
         resources.push_async_callback(judge.close)
         return judge
 

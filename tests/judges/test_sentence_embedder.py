@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from glassbox.contract.request import JudgeInput, Passage
 from judges.calibration import CalibrationJudge
 from judges.embedders import RecordedEmbedder
-from judges.port import Case, JudgeError
+from judges.port import Case, JudgeContext, JudgeError, Models
+from judges.registry import make_judge
 from judges.sentence_embedder import SentenceEmbedder, split
 from tests.judges.tiny_sentence_model import WINDOW, make
 
@@ -287,6 +288,13 @@ async def test_the_judge_gives_the_same_verdict_from_what_was_kept(embedder):
     assert lost.verdicts[0].cause == "unavailable"
     with pytest.raises(JudgeError, match="no such call"):
         await recorded.embed("another query", PASSAGES, given)
+
+
+async def test_the_calibration_judge_is_made_of_the_model_of_the_settings(folder):
+    judge = make_judge("calibration", JudgeContext(models=Models(sentence=str(folder), device="cpu")))
+    [verdict] = (await judge.judge(calibration_case(None))).verdicts
+    assert (verdict.cause, verdict.method.model.partition("@")[0]) == ("no_scores", "tiny")
+    await judge.close()
 
 
 def test_what_cannot_be_loaded_is_a_sentence(tmp_path, folder):
