@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from glassbox.cli.cards import row, short, short_id, weakest
+from glassbox.cli.cards import print_table, row, short, short_id, weakest
 from glassbox.cli.reasons import suspected, why
 from glassbox.contract.composite import compose
 from glassbox.contract.policy import load_policies
@@ -81,6 +81,42 @@ def test_else_what_cost_most_trust() -> None:
 )
 def test_why(part: str, score: float, evidence: dict[str, Any], says: str) -> None:
     assert why(part_row(Scored.of(part, score)), evidence) == says
+
+
+@pytest.mark.parametrize(
+    ("verdict", "evidence", "says"),
+    [
+        (Scored.of("polite", 0.5), {"tone": {"polite": {"reason": "Curt."}}}, "polite 0.50: “Curt.”"),
+        (Scored.of("polite", 0.5), {"style": {"polite": {"reason": "Curt."}}}, "polite 0.50: “Curt.”"),
+        (Scored.of("polite", 0.5), {"tone": {"reason": "Curt."}}, "polite 0.50: “Curt.”"),
+        (Scored.of("polite", 0.5), {"tone": {"polite": {"reason": 3}}}, "polite 0.50"),
+        (Scored.of("polite", 0.5), {"grounding": {"polite": {"reason": "Not its judge."}}}, "polite 0.50"),
+        (
+            NotApplicable(part="polite", cause="out_of_scope"),
+            {"tone": {"polite": {"reason": "A table."}}},
+            "polite: out of scope (“A table.”)",
+        ),
+        (
+            Failed(part="polite", cause="crashed"),
+            {"tone": {"error": {"cause": "crashed", "detail": "ValueError"}}},
+            "polite: failed, crashed (ValueError)",
+        ),
+    ],
+)
+def test_why_of_a_judge_of_ones_own(verdict: Any, evidence: dict[str, Any], says: str) -> None:
+    assert why({**part_row(verdict), "judge": "tone"}, evidence) == says
+
+
+def test_a_judge_of_ones_own_has_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    toml = "[policy.offline.judges.tone]\nweight = 1\nparts.polite.weight = 1"
+    mine = load_policies(toml)["offline"]
+    verdicts = [Scored.of(part, 0.25 if part == "polite" else 1.0) for part in mine.parts()]
+    made = {"evaluation_id": "e-1", **compose([part_row(verdict) for verdict in verdicts], mine.document)}
+    print_table([row(made, mine.document, {}), row({**card(), "evaluation_id": "e-2"}, POLICY.document, {})])
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split()[:6] == ["evaluation", "trust", "ctx", "faith", "struct", "tone"]
+    assert first.split()[:7] == ["e-1", "0.625", "1.00", "1.00", "1.00", "0.25", "fail"]
+    assert second.split()[5] == "–"
 
 
 def test_why_of_a_failed_part_has_its_detail() -> None:

@@ -110,7 +110,7 @@ def test_up_runs_a_worker_of_each_kind(folder: Path) -> None:
     assert len(names) == 2 * 6 + 3
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_the_pipeline_takes_it_to_the_ledger(folder: Path, installed: Path, glassbox: Glassbox) -> None:
     config = {"GLASSBOX_CONFIG": str(folder / "glassbox.toml"), "GLASSBOX_POLICY": "cited"}
     pipeline = Pipeline(folder, judges="real", environment={**config, "PYTHONPATH": str(installed)})
@@ -136,6 +136,10 @@ def test_the_pipeline_takes_it_to_the_ledger(folder: Path, installed: Path, glas
     # what follows reads the ledger on a machine that never had the package
     shown = glassbox("show", "uncited", **data).stdout
     assert re.search(r"cited +0\.000000 .*“0 of 2", shown)
+    assert glassbox("recompute", "uncited", packages=installed, **data).returncode == 0
+    without = glassbox("recompute", "uncited", **data)
+    assert without.returncode == 2
+    assert "no installed package registers a judge 'citations'" in " ".join(without.stdout.split())
     proof = glassbox("proof", "uncited", "-o", "proof.json", **data)
     assert proof.returncode == 0, proof.stderr
     key = Settings(data_dir=folder / "data").signing_key().verifier

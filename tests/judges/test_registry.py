@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassbox.contract.canonical import sha256_hex
 from glassbox.contract.policy import Policy, load_policies
 from glassbox.contract.request import JudgeInput, Passage
 from glassbox.contract.verdict import KINDS, Failed, NotApplicable, Scored
+from judges.llm.recorded import RecordedClient, recorded_endpoint
 from judges.port import NEEDS, Case, JudgeContext, Judgement
 from judges.registry import BUILT_IN, OwnEntry, RegistryError, check, make_judge, own_entry, registered
 from judges.run import answer
@@ -287,6 +289,13 @@ def test_settings_come_back_as_they_were_written(data: st.DataObject) -> None:
 # --- the page's own judges
 
 
+def test_they_are_short() -> None:
+    assert {kind: len(module.splitlines()) < 60 for kind, module in MODULES.items()} == {
+        "citations": True,
+        "tone": True,
+    }
+
+
 async def test_the_page_s_citations(install: Install) -> None:
     install("glassbox-citations", {"citations": "citations_judge:CitationsJudge"}, citations_judge=MODULES["citations"])
     made = make_judge("citations", JudgeContext())
@@ -321,10 +330,16 @@ async def test_the_page_s_judge_that_asks_a_model(install: Install, script: Scri
     judgement = await answer(made, case(using().kind_settings("tone")))
     (verdict,) = judgement.verdicts
     assert isinstance(verdict, Scored)
-    assert (str(verdict.score), verdict.method and verdict.method.model) == ("1.000000", "served-1")
+    assert verdict.method is not None
+    assert (str(verdict.score), verdict.method.model) == ("1.000000", "served-1")
     assert judgement.evidence["polite"]["reason"] == "It thanks."
     assert len(judgement.raw) == len(judgement.evidence["polite"]["calls"]) == 1
     assert "Thank you for asking." in script.requests[0]["messages"][1]["content"]
+    calls = judgement.evidence["polite"]["calls"]
+    kept = {sha256_hex(output): output for output in judgement.raw}
+    recorded = RecordedClient(calls, kept, recorded_endpoint(calls, [verdict.method.model_dump()]), b"")
+    again = await answer(make_judge("tone", JudgeContext(recorded)), case(using().kind_settings("tone")))
+    assert again == judgement, "judged again from what the model said then"
     script.steps = [says('{"reason": "Hm.", "verdict": "perhaps"}')]
     (failed,) = (await answer(made, case(using().kind_settings("tone"), answer="Other."))).verdicts
     assert isinstance(failed, Failed)

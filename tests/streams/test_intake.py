@@ -3,17 +3,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from glassbox.contract.events import RESULT, Announced, JudgeTask
+from glassbox.contract.policy import load_policies
 from glassbox.contract.verdict import KINDS
 from ledger.evidence import EvidenceVault
 from ledger.store import FolderStore
 from streams.intake import Intake
-from streams.topics import DEAD_LETTERS, JUDGE, RECEIPTS, RESULTS
+from streams.topics import DEAD_LETTERS, JUDGE, RECEIPTS, RESULTS, judge_topic
 from tests.streams.doubles import Feed, MemoryOutbox
 from tests.streams.events import POLICIES
 
@@ -66,6 +68,21 @@ async def test_every_task_is_in_the_log_before_the_announcement(bench: Bench) ->
     assert {task.request_digest for task in tasks} == {event.request_digest} == {getattr(stored, "digest", None)}
     assert {task.intake_run for task in tasks} == {event.intake_run}
     assert event.kinds == tuple(KINDS)
+
+
+async def test_a_judge_of_ones_own_gets_its_task(bench: Bench) -> None:
+    toml = "[policy.offline.judges.tone]\nweight = 1\nparts.polite = { weight = 1, at_least = 2 }"
+    mine = load_policies(toml)
+    needs = {**bench.intake.needs, "tone": frozenset(("answer",))}
+    intake = replace(bench.intake, policies=mine, needs=needs)
+    await intake.handle(*bench.feed.next(raw()))
+    (task,) = bench.outbox.on(judge_topic("tone"))
+    assert task.topic == "glassbox.judge.tone"
+    assert set(task.json["input"]) == {"answer"}
+    assert task.json["settings"]["polite"]["at_least"] == "2.000000"
+    (event,) = bench.announced()
+    assert event.kinds == (*KINDS, "tone")
+    assert event.policy == mine["offline"].document
 
 
 async def test_a_task_carries_only_what_its_kind_needs(bench: Bench) -> None:

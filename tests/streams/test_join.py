@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from glassbox.contract.canonical import canonical
 from glassbox.contract.events import Announced, DeadlinePassed, Judged
+from glassbox.contract.policy import load_policies
 from glassbox.contract.record import check_record, evidence_digest
-from glassbox.contract.verdict import KINDS
+from glassbox.contract.verdict import KINDS, Scored
 from streams.join import ORPHAN_MS, Card, Dropped, Emission, Stale, Window, step
 from tests.streams.events import OTHER, POLICIES, POLICY, announced, judged
 
@@ -43,6 +44,21 @@ def test_the_last_answer_closes_the_window_with_a_valid_record() -> None:
     assert (record["trust"], record["coverage"]) == ("0.900000", "1.000000")
     assert record["closed_at"] == "2023-11-14T22:13:20.005Z"
     assert record["evidence_digest"] == evidence_digest(dict.fromkeys(KINDS, "c" * 64))
+
+
+def test_a_judge_of_ones_own_is_waited_for_and_counted() -> None:
+    toml = "[policy.offline.judges.tone]\nweight = 1\nkind = 'style'\nparts = { polite.weight = 1, brief.weight = 1 }"
+    mine = load_policies(toml)["offline"]
+    events = [announced(policy=mine), *(judged(kind, policy_digest=mine.digest) for kind in KINDS)]
+    verdicts = (Scored.of("polite", 0.5), Scored.of("brief", 1.0))
+    own = events[-1].model_copy(update={"kind": "style", "verdicts": verdicts})
+    emissions = fold([*events, own])
+    assert emissions[:-1] == [None] * len(events)
+    record = card_of(emissions).record
+    check_record(record, mine.document)
+    assert (record["trust"], record["coverage"]) == ("0.825000", "1.000000")
+    assert {"judge": "tone", "score": "0.750000", "coverage": "1.000000"} in record["judges"]
+    assert record["evidence_digest"] == evidence_digest(dict.fromkeys((*KINDS, "style"), "c" * 64))
 
 
 @given(st.permutations(ALL))
