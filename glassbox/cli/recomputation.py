@@ -19,7 +19,7 @@ from glassbox.contract.composite import compose
 from glassbox.contract.policy import Policy
 from glassbox.contract.record import RecordError, check_record
 from glassbox.contract.request import EvaluationRequest
-from glassbox.contract.verdict import Failed, NotApplicable, Scored, Verdict, part_row
+from glassbox.contract.verdict import Failed, Method, NotApplicable, Scored, Verdict, part_row
 from judges.agreement import AGREEMENT, FOREIGN_AGREEMENT
 from judges.llm.recorded import NOT_RECORDED, RecordedClient, recorded_endpoint
 from judges.llm.retry import ANSWERED
@@ -118,19 +118,26 @@ async def recompute(dossier: Dossier, fence_key: bytes | None) -> Recomputation:
 
 
 async def _kind(dossier: Dossier, policy: Policy, kind: str, fence_key: bytes) -> Kind:
-    rows = {row["part"]: row for row in dossier.record["parts"]}
-    settings = policy.kind_settings(kind)
-    sealed = dossier.sealed.get(kind)
-    if sealed is None or dossier.request is None:
-        return Kind(kind, tuple(_unsealed(dossier, rows[part]) for part in settings))
+    rows = {row["part"]: row for row in dossier.record["parts"] if row["part"] in policy.kind_settings(kind)}
+    if kind not in dossier.sealed or dossier.request is None:
+        return Kind(kind, tuple(_unsealed(dossier, row) for row in rows.values()))
+    try:
+        return await _again(dossier, policy, kind, rows, fence_key)
+    except CommandError as error:
+        why = str(error)
+    except (LookupError, TypeError, ValueError) as error:  # what another build wrote need not have our form
+        why = f"this build cannot read how it was judged ({type(error).__name__})"
+    return Kind(kind, tuple(Part(part, "verdict", "unknown", why, row) for part, row in rows.items()))
+
+
+async def _again(
+    dossier: Dossier, policy: Policy, kind: str, rows: Mapping[str, Mapping[str, Any]], fence_key: bytes
+) -> Kind:
+    sealed = dossier.sealed[kind]
     told = {verdict["part"]: verdict for verdict in sealed["verdicts"]}
     client = _client(dossier, sealed, fence_key)
-    try:
-        judge = make_judge(kind, client)
-    except CommandError as error:
-        return Kind(kind, tuple(Part(part, "verdict", "unknown", str(error), rows[part]) for part in settings))
-    now, evidence = await _judged(dossier, policy, kind, judge)
-    parts = tuple(_part(dossier, rows[part], told.get(part), now[part], sealed["evidence"]) for part in settings)
+    now, evidence = await _judged(dossier, policy, kind, _judge(dossier, kind, client))
+    parts = tuple(_part(dossier, row, told.get(part), now[part], sealed["evidence"]) for part, row in rows.items())
     differs = None
     if all(part.result == "equal" for part in parts):
         differs = _place(sealed["evidence"], evidence)
@@ -141,6 +148,27 @@ def _client(dossier: Dossier, sealed: Mapping[str, Any], fence_key: bytes) -> Re
     calls = [call for call in _calls(sealed["evidence"]) if "prompt_digest" in call]
     methods = [verdict["method"] for verdict in sealed["verdicts"] if verdict["method"]]
     return RecordedClient(calls, dossier.outputs.kept, recorded_endpoint(calls, methods), fence_key)
+
+
+def _judge(dossier: Dossier, kind: str, client: RecordedClient) -> Judge:
+    """The kind's judge with recorded models: those of this process as they were, others by the endpoint's client."""
+    sealed, kept = dossier.sealed[kind], dossier.outputs.kept
+    methods = {verdict["part"]: verdict["method"] for verdict in sealed["verdicts"] if verdict["method"]}
+    calls = [call for call in _calls(sealed["evidence"]) if "input_digest" in call]
+    if kind == "calibration" and any(method["parameters"].get("embedder") for method in methods.values()):
+        from judges.calibration import CalibrationJudge
+        from judges.embedders import RecordedEmbedder
+
+        (method,) = methods.values()
+        return CalibrationJudge(RecordedEmbedder(method, calls, kept))
+    if kind == "structure":
+        from judges.extract_models import recorded_extractor
+        from judges.structure import StructureJudge
+
+        said = {call["input_digest"]: kept[call["output_digest"]] for call in calls if call["output_digest"] in kept}
+        by_part = {part: Method.model_validate(method) for part, method in methods.items()}
+        return StructureJudge(recorded_extractor(by_part, said))
+    return make_judge(kind, client)
 
 
 def _calls(evidence: Any) -> Iterator[Mapping[str, Any]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from glassbox.cli.wiring import make_judge
+from glassbox.cli.wiring import make_judge, own_judges
 from glassbox.contract.events import RESULT, rfc3339
 from glassbox.contract.policy import Policy
-from glassbox.contract.verdict import KINDS
 from glassbox.settings import Settings
 from judges.llm import EndpointClient
 from judges.port import NEEDS, Judge
@@ -19,7 +19,7 @@ from ledger.merkle_log import MerkleLog
 from ledger.store import FolderStore
 from streams.intake import Intake
 from streams.join import Card, step
-from streams.topics import JUDGE, REQUESTS, RESULTS
+from streams.topics import REQUESTS, RESULTS, judge_topic
 from streams.worker import Worker
 from tests.streams.doubles import Feed, MemoryOutbox
 
@@ -43,17 +43,19 @@ async def judge_into(
     settings = settings_of(folder)
     vault = EvidenceVault(FolderStore(settings.evidence_path))
     ledger = MerkleLog.committer(settings.ledger_path, settings.signing_key())
-    judges = {kind: replaced.get(kind) or make_judge(kind, client) for kind in KINDS}
+    judges = {kind: replaced.get(kind) or make_judge(kind, client) for kind in policies[policy].kinds()}
+    needs = {**NEEDS, **{kind: own.needs for kind, own in own_judges([policies[policy]]).items()}}
     outbox, windows, records = MemoryOutbox(now=NOW), dict[str, Any](), list[dict[str, Any]]()
-    intake = Intake(outbox, vault, policies, policy, NEEDS, settings.id_key())
+    intake = Intake(outbox, vault, policies, policy, needs, settings.id_key())
     requested = Feed(REQUESTS)
     for raw in requests:
         await intake.handle(*requested.next(raw, outbox.now))
     for kind, judge in judges.items():
         worker = Worker(kind, lambda case, judge=judge: answer(judge, case), outbox, vault)
-        tasks = Feed(JUDGE[kind])
-        for task in outbox.on(JUDGE[kind]):
-            await worker.handle(*tasks.next(task.value, outbox.now))
+        tasks = Feed(judge_topic(kind))
+        await asyncio.gather(
+            *(worker.handle(*tasks.next(task.value, outbox.now)) for task in outbox.on(judge_topic(kind)))
+        )
         await judge.close()
     results = [(RESULT.validate_json(sent.value or b""), outbox.now) for sent in outbox.on(RESULTS)]
     for event, at in results:

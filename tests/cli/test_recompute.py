@@ -2,40 +2,73 @@
 
 import asyncio
 import json
-import os
+import re
 import shutil
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from glassbox.cli.dossier import Dossier, archive
-from glassbox.cli.main import main
+from glassbox.cli.dossier import Dossier, Outputs, archive
 from glassbox.cli.recomputation import Part, Recomputation, recompute
-from glassbox.contract.canonical import canonical, strict_loads
+from glassbox.contract.canonical import canonical, sha256_hex, strict_loads
 from glassbox.contract.policy import load_policies
 from glassbox.contract.verdict import Method
+from judges.calibration import CalibrationJudge
+from judges.embedders import Embedded, input_digest
+from judges.extract import Call, Extractor
+from judges.extract_models import ModelEntities, ModelPairs
 from judges.lexical.faults import Faults
 from judges.lexical.server import LexicalServer
 from judges.llm import EndpointClient
 from judges.port import NEEDS, Case, Judge, JudgeError, Judgement
 from judges.relevance import RelevanceJudge
+from judges.structure import StructureJudge
+from judges.window_model import Made, Question
 from ledger.evidence import EvidenceVault, owner
 from ledger.merkle_log import MerkleLog
 from ledger.store import FolderStore
 from tests.cli.judged import judge_into, settings_of
+from tests.own_judges import distribution
 
 pytestmark = pytest.mark.timeout(180)
 
 SAMPLES = (files("glassbox.cli") / "samples" / "requests.jsonl").read_bytes().splitlines()
 NO_FAULTS = Faults()
 ONE = "transit-fare-01"
-STRICT = "[policy.strict.judges.semantic_faithfulness.parts.answer_relevancy]\nstrictness = 3\n"
+POLICIES = "[policy.strict.judges.semantic_faithfulness.parts.answer_relevancy]\nstrictness = 3\n"
+OWN = """
+[policy.toned.judges.tone]
+weight = 0.1
+[policy.toned.judges.tone.parts.polite]
+weight = 1
+"""
+TONE = """
+from glassbox.contract.verdict import Method, Scored
+from judges.port import Judgement
+
+class Tone:
+    kind, needs, parts = "tone", {"answer"}, {"polite": {}}
+
+    def __init__(self, context):
+        self.client = context.client
+
+    async def judge(self, case):
+        session = self.client.session(case.deadline, case.cache)
+        one, other = await session.embed([case.input.answer, "please and thank you"])
+        method = Method(name="tone", family="rules", library="tone", version="1")
+        calls = [call.evidence() for call in session.calls]
+        verdict = Scored.of("polite", abs(float(one @ other)), method=method)
+        return Judgement((verdict,), {"polite": {"calls": calls}}, tuple(call.answer.raw for call in session.calls))
+
+    async def close(self):
+        pass
+"""
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -45,6 +78,7 @@ def judged(
     requests: Iterable[bytes] = SAMPLES[:1],
     *,
     policy: str = "offline",
+    policies: str = POLICIES,
     faults: Faults = NO_FAULTS,
     replaced: Callable[[EndpointClient], Mapping[str, Judge]] = lambda client: {},
 ) -> Path:
@@ -54,7 +88,7 @@ def judged(
         settings = settings_of(folder)
         async with LexicalServer(faults=faults) as server:
             client = EndpointClient(settings.endpoint(server.url), settings.id_key(), jitter=lambda: 1.0)
-            await judge_into(folder, requests, client, load_policies(STRICT), policy, replaced(client))
+            await judge_into(folder, requests, client, load_policies(policies), policy, replaced(client))
             await client.close()
 
     asyncio.run(judge())
@@ -73,20 +107,13 @@ def folder(samples: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(samples, tmp_path / "data"))
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+@pytest.fixture(name="command")
+def on(command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run `glassbox` on a data folder in this process: its exit code, stdout and stderr."""
-    for key in [key for key in os.environ if key.startswith("GLASSBOX_")]:
-        monkeypatch.delenv(key)
-    monkeypatch.chdir(tmp_path)
 
     def run(data: Path, *arguments: str) -> tuple[int, str, str]:
         monkeypatch.setenv("GLASSBOX_DATA_DIR", str(data))
-        monkeypatch.setattr(sys, "argv", ["glassbox", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        return command(*arguments)
 
     return run
 
@@ -216,6 +243,13 @@ def test_evidence_that_is_gone(folder: Path, command: Command) -> None:
     assert out.count("the evidence that the record cites is not here") == 7
 
 
+def test_another_id_key_made_other_prompts(folder: Path, command: Command) -> None:
+    (folder / "keys" / "id.key").write_text("ab" * 32)
+    code, out, _ = command(folder, "recompute", ONE)
+    assert code == 2
+    assert "was the id key changed?" in out
+
+
 class Altered:
     """A judge whose answer is changed before it is stored: a worker that was tampered with, or is of another build."""
 
@@ -314,6 +348,86 @@ def test_what_failed_without_an_answer_stands(tmp_path: Path, command: Command) 
     assert "stands alone: failed (timeout): nothing was kept" in out
 
 
+class ToyEmbedder:
+    """A model of this process."""
+
+    family, model = "embedding", "toy@1"
+    parameters: Mapping[str, Any] = {"library": "toy 1"}
+
+    async def embed(self, query: str, passages: Sequence[str], case: Case) -> Embedded:
+        vectors = np.array([[len(text), text.count("e") + 1] for text in (query, *passages)], dtype="<f4")
+        asked = input_digest(self.model, query, passages)
+        call = {
+            "schema": "embeddings",
+            "input_digest": asked,
+            "output_digest": sha256_hex(vectors.tobytes()),
+            "unread": [],
+        }
+        return Embedded(vectors, self.model, (call,), (vectors.tobytes(),))
+
+    async def close(self) -> None: ...
+
+
+class ToyAsker:
+    """Finds words with a capital, and a relation from each to the next."""
+
+    made = Made("toy", "toy", "1", "toy@1", {})
+
+    async def ask(self, questions: Sequence[Question]) -> list[Call]:
+        return [Call(each.schema, each.digest(self.made.model), self._answer(each)) for each in questions]
+
+    def _answer(self, question: Question) -> bytes:
+        label = question.labels[0]
+        hits = [[n, n + 1, label, 0.75] for n in range(len(question.mentions) - 1)]
+        if question.schema == "entities":
+            hits = [[*found.span(), label, 0.75] for found in re.finditer(r"\b[A-Z]\w+", question.text)]
+        windows = [{"span": [0, len(question.text)], "found": hits}]
+        return canonical({"windows": windows, "cut_words": 0, "cut_sentences": 0})
+
+    async def close(self) -> None: ...
+
+
+def test_models_of_this_process_say_again_what_they_said(tmp_path: Path) -> None:
+    """Neither their libraries nor their weights are needed."""
+    passages = [{"text": f"Anna Berg met Otto Kern in Linz{' here' * n}.", "score": 0.9 - n / 10} for n in range(6)]
+    request = {
+        "evaluation_id": ONE,
+        "query": "Who met Otto Kern?",
+        "answer": "Anna Berg met Otto Kern in Graz.",
+        "retrieved_passages": passages,
+    }
+    models = Extractor(ModelEntities(ToyAsker()), ModelPairs(ToyAsker()))
+    judged(
+        tmp_path,
+        [json.dumps(request).encode()],
+        replaced=lambda client: {
+            "calibration": CalibrationJudge(ToyEmbedder()),
+            "structure": StructureJudge(models),
+        },
+    )
+    found = dossier(tmp_path)
+    made = again(tmp_path, found)
+    assert made.equal is True
+    for name in ("similarity_calibration", "entities", "relations"):
+        assert (part(made, name).source, part(made, name).recorded["state"]) == ("raw outputs", "scored")
+    lost = replace(found, outputs=Outputs(missing=frozenset(found.outputs.kept)))
+    assert {each.part for each in again(tmp_path, lost).parts if each.result == "unknown"} == {
+        *("llm_relevance", "similarity_calibration", "faithfulness", "answer_relevancy", "entities", "relations")
+    }
+
+
+def test_a_judge_of_ones_own_is_run_again_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distribution(tmp_path / "site", "glassbox-tone", {"tone": "tone_of_ones_own:Tone"}, tone_of_ones_own=TONE)
+    with monkeypatch.context() as installed:
+        installed.syspath_prepend(tmp_path / "site")
+        made = again(judged(tmp_path / "data", policy="toned", policies=OWN))
+    found = part(made, "polite")
+    assert (made.equal, found.source, found.result) == (True, "raw outputs", "equal")
+    made = again(tmp_path / "data")
+    assert made.equal is None
+    assert "no installed package registers a judge 'tone'" in part(made, "polite").detail
+
+
 @pytest.mark.parametrize("malformed", ["fewer", "not_json"])
 def test_answers_that_could_not_be_used_fail_again(tmp_path: Path, malformed: Any) -> None:
     made = again(judged(tmp_path, faults=Faults(malformed=malformed, only_schema="PassageVerdicts")))
@@ -340,6 +454,7 @@ def test_a_bundle_is_enough(samples: Path, tmp_path: Path, command: Command) -> 
     code, out, err = command(tmp_path / "nothing", "recompute", "--file", "proof.json")
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == "all equal: 7 parts, 4 from the raw outputs, 3 from the request"
+    assert "the key of their fences is not here" in out
     assert not (tmp_path / "nothing").exists()
     bundle = (tmp_path / "proof.json").read_text()
     (tmp_path / "proof.json").write_text(bundle.replace('"score":"1.000000"', '"score":"0.900000"', 1))
