@@ -1,7 +1,7 @@
 """Where the entities of an answer stand in its sources: found, found in the query alone, nearly found, or novel."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
@@ -95,7 +95,8 @@ class Named:
     """One entity of the answer with all its mentions, and what became of it.
 
     `status`: `supported`; `query_only`: the query has it, no source does; `near_miss`: a source has something so like
-    it that one is probably a slip; or `novel`. `match`: as `Index.find` says. `nearest`: of what no source has, the
+    it that one is probably a slip; `novel`; or `suspected`: a source has it, but the answer names it only where it
+    talks to the judge. `match`: as `Index.find` says. `nearest`: of what no source has, the
     source entity most like it.
     """
 
@@ -108,8 +109,11 @@ class Named:
     nearest: Entity | None = None
 
 
-def name(entities: Iterable[Entity], sources: Index, query: Index) -> tuple[list[Named], list[int]]:
-    """The unique entities of an answer, judged; and for each mention the place of its entity in that list."""
+def name(
+    entities: Sequence[Entity], doubted: Sequence[bool], sources: Index, query: Index
+) -> tuple[list[Named], list[int]]:
+    """The unique entities of an answer, judged; and for each mention the place of its entity in that list. `doubted`:
+    for each mention, whether it stands where the answer talks to the judge."""
     unique: list[Named] = []
     by_form: dict[str, int] = {}
     mentions = []
@@ -122,11 +126,12 @@ def name(entities: Iterable[Entity], sources: Index, query: Index) -> tuple[list
         unique[known].spans.append(Span(entity.start, entity.end))
         unique[known].types.update(entity.types)
         mentions.append(known)
+    believed = {known for known, doubt in zip(mentions, doubted, strict=True) if not doubt}
     unsought = NEAREST_LIMIT
-    for named in unique:
+    for number, named in enumerate(unique):
         named.match, named.places = sources.find(named.entity)
         if named.places:
-            named.status = "supported"
+            named.status = "supported" if number in believed else "suspected"
         elif query.find(named.entity)[1]:
             named.status = "query_only"
         elif unsought:

@@ -10,7 +10,7 @@
 | `Dr. Ada Lovelace`, `Herr Maier` | ada lovelace, maier | honorifics before a name |
 | `the Beatles`, `le Monde` | beatles, monde | articles before a name: "The", others in small letters |
 | `Jean-Luc`, `"Heron"` | jean luc, heron | hyphens part words, other punctuation goes |
-| `Jo\u200bsiah` | josiah | invisible characters (`judges.visible`) |
+| `Jo\u200bsiah` | josiah | invisible characters (`judges.scripts`) |
 
 Not one: a part of a name ("Lovelace" for "Ada Lovelace" is found in the source's text instead; "Apple Inc." for
 "Apple" is a near miss), another spelling, another script. Values (numbers, units, money, dates) are compared by what

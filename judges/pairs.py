@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from judges.extract import Entity, Pair
@@ -26,7 +26,8 @@ class Related:
     """One pair of the answer, `one` and `other` being places in the list of its unique entities.
 
     `status`: `supported`; `reversed`: the sources assert it the other way round only; `unsupported`; `novel_entity`:
-    no source has one of the two; `query_only`: only the query has. `match`: `relation` (a source asserts the pair),
+    no source has one of the two; `query_only`: only the query has; `suspected`: supported, but said where the answer
+    talks to the judge. `match`: `relation` (a source asserts the pair),
     `cooccurrence` (one sentence of one source has both) or ``. `places`: those of the two entities that say so.
     `agrees`: whether a source that asserts the pair does so by the same predicate; None where there is none.
     """
@@ -38,6 +39,10 @@ class Related:
     match: str = ""
     places: tuple[Place, ...] = ()
     agrees: bool | None = None
+
+    def suspected(self) -> "Related":
+        """The same, said where the answer talks to the judge: it earns nothing."""
+        return replace(self, status="suspected") if self.status == "supported" else self
 
 
 def assertions(

@@ -15,34 +15,40 @@ from judges.lexical.statements import abstains
 from judges.matching import Index, Named, Place, name
 from judges.pairs import Assertion, Related, assertions, relate
 from judges.port import NEEDS, Case, Judgement
+from judges.shown import Shown, with_what_it_says, without_attacks
 from judges.sources import Sources, sources_of
 from judges.text import language, script
-from judges.visible import Visible
 
 PAIR_LIMIT = Relations().pair_limit
 """Pairs of an answer that are judged where the policy does not say."""
+UNCOUNTED = frozenset(("query_only", "suspected"))
+"""What neither earns nor costs: entities that only the query names, and what is right but said to the judge alone."""
 FOREIGN_BELOW = 0.5
 """Share of supported entities under which the answer's script and language are compared with the sources'."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """One evaluation's texts as they are judged. `origins`: for each source, its place in `sources`."""
+    """One evaluation's texts as they are judged: without what nobody sees, and of sources and query without what talks
+    to the judge. `said`: the answer as it was given. `origins`: for each source, its place in `sources`."""
 
-    answer: Visible
-    query: Visible
-    given: tuple[Visible, ...]
+    said: str
+    answer: Shown
+    query: Shown
+    given: tuple[Shown, ...]
     sources: Sources
     origins: tuple[int, ...]
 
     @classmethod
     def of(cls, case: Case) -> "Texts":
         sources = sources_of(case.input)
-        seen = [(Visible.of(text), origin) for origin, text in enumerate(sources.texts)]
-        kept = [(text, origin) for text, origin in seen if any(map(str.isalnum, text.text))]
+        shown = [(without_attacks(text), origin) for origin, text in enumerate(sources.texts)]
+        kept = [(text, origin) for text, origin in shown if any(map(str.isalnum, text.text))]
+        said = case.input.answer or ""
         return cls(
-            Visible.of(case.input.answer or ""),
-            Visible.of(case.input.query or ""),
+            said,
+            with_what_it_says(said),
+            without_attacks(case.input.query or ""),
             tuple(text for text, _ in kept),
             sources,
             tuple(origin for _, origin in kept),
@@ -52,14 +58,10 @@ class Texts:
         span = self.given[place.source].span(place.start, place.end)
         return {"source": self.sources.ids[self.origins[place.source]], "span": list(span)}
 
-    def left_out(self) -> dict[str, Any]:
-        """What talks to the judge instead of answering, and is not judged."""
-        sources = [
-            {"source": self.sources.ids[origin], "span": list(span)}
-            for text, origin in zip(self.given, self.origins, strict=True)
-            for span in text.left_out
-        ]
-        return {"answer": [list(span) for span in self.answer.left_out], "sources": sources}
+    def doubted(self, start: int, end: int) -> bool:
+        """Whether this place of the answer talks to the judge."""
+        span = self.answer.span(start, end)
+        return any(span.start < attack.end and attack.start < span.end for attack in self.answer.attacks)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class Matched:
 def match(texts: Texts, found: Sequence[Entity], asked: Sequence[Entity], given: Sequence[Sequence[Entity]]) -> Matched:
     """`found`, `asked`, `given`: the entities of answer, query and sources."""
     index = Index([text.text for text in texts.given], given)
-    unique, mentions = name(found, index, Index([texts.query.text], [asked]))
+    doubted = [texts.doubted(entity.start, entity.end) for entity in found]
+    unique, mentions = name(found, doubted, index, Index([texts.query.text], [asked]))
     return Matched(index, unique, mentions)
 
 
@@ -89,7 +92,7 @@ def entity_evidence(texts: Texts, matched: Matched) -> dict[str, Any]:
     def row(named: Named) -> dict[str, Any]:
         spans = [texts.answer.span(*span) for span in named.spans]
         return {
-            "text": texts.answer.given[slice(*spans[0])],
+            "text": texts.said[slice(*spans[0])],
             "kind": named.entity.kind,
             "types": sorted(named.types),
             "score": named.entity.score,
@@ -135,8 +138,8 @@ def pair_evidence(texts: Texts, matched: Matched, related: Sequence[Related]) ->
 
 
 def share(statuses: Sequence[str], empty: str) -> float | str:
-    """Supported / all but those with something that only the query has; `empty` where there are none."""
-    counted = sum(status != "query_only" for status in statuses)
+    """Supported / all that count; `empty` where none does."""
+    counted = sum(status not in UNCOUNTED for status in statuses)
     return statuses.count("supported") / counted if counted else empty
 
 
@@ -154,7 +157,8 @@ class StructureJudge:
     """Worker kind `structure`: parts `entities` and `relations`, by the extractor of the base install or another.
 
     Entities: supported / (supported + near misses + novel), of the unique ones. Relations: supported / all pairs but
-    those with an entity that only the query has. Work that takes long on long texts stays off the event loop.
+    those with an entity that only the query has. What an answer says to its judge can only lower a score. Work that
+    takes long on long texts stays off the event loop.
     """
 
     kind = "structure"
@@ -165,7 +169,7 @@ class StructureJudge:
 
     async def judge(self, case: Case) -> Judgement:
         texts = await asyncio.to_thread(Texts.of, case)
-        evidence: dict[str, Any] = {"sources": texts.sources.evidence(), "left_out": texts.left_out()}
+        evidence: dict[str, Any] = {"sources": texts.sources.evidence()}
         cause = "abstained" if abstains(texts.answer.text) else "no_sources" if not texts.given else None
         if cause:
             return self._judgement(case, dict.fromkeys(case.settings, cause), evidence)
@@ -234,10 +238,11 @@ class StructureJudge:
         verdicts: list[Scored | NotApplicable] = []
         for part in case.settings:
             outcome = parts[part]
+            method, marks = methods[part], flags.get(part, ())
             if isinstance(outcome, str):
-                verdicts.append(NotApplicable(part=part, cause=outcome, method=methods[part]))
+                verdicts.append(NotApplicable(part=part, cause=outcome, method=method, flags=marks))
             else:
-                verdicts.append(Scored.of(part, outcome, method=methods[part], flags=flags.get(part, ())))
+                verdicts.append(Scored.of(part, outcome, method=method, flags=marks))
         evidence["calls"] = [call.evidence() for call in dict.fromkeys(calls)]
         return Judgement(tuple(verdicts), evidence, tuple(dict.fromkeys(call.output for call in calls)))
 

@@ -11,6 +11,8 @@ from judges.gliner_models import Gliner
 from judges.port import JudgeError
 from judges.window_model import ModelAsker, Piece, Question
 
+pytestmark = pytest.mark.timeout(240)  # the first test loads torch
+
 LABELS = ("location", "person")
 SENTENCES = [
     "Josiah Pell built the Wend Viaduct between 1862 and 1864 for the Company.",

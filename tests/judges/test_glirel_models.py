@@ -11,6 +11,8 @@ from judges.glirel_models import Glirel
 from judges.window_model import ModelAsker, Piece, Question
 from tests.judges.tiny_models import glirel
 
+pytestmark = pytest.mark.timeout(240)  # the first test loads torch
+
 TYPES = ("born in", "made by")
 TEXT = "Josiah Pell built the Wend Viaduct between 1862 and 1864 for £18,400 at Kestrel-Bay."
 NAMES = ("Josiah Pell", "Wend Viaduct", "1862", "1864", "£18,400", "Kestrel-Bay")
