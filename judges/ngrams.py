@@ -1,22 +1,29 @@
 """Where an answer's words stand in its sources: the best window for each sentence, and n-gram overlaps.
 
-Tokens become numbers and both questions array arithmetic, because an answer is held against thousands of source
-tokens and each would cost a step of the interpreter.
+Words become numbers and both questions array arithmetic, because an answer is held against thousands of source
+words and each would cost a step of the interpreter. The numbers are those of the answer's words, since a word that it
+does not have can match nothing.
 """
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate, count, pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-_GAP = -1
+Numbers = NDArray[np.int64]
+
+OTHER = -1
+"""Number of a word that the answer does not have, and of the gap after each source."""
+_AT_ONCE = 16_000  # cells of the table of windows; an array of them fits the cache and is not mapped anew each time
+_NO_GRAM = np.iinfo(np.int64).max
 
 
 class Window(NamedTuple):
-    """Tokens `[start, end)` of source number `source`; `matches` are clipped unigram matches with the sentence."""
+    """Words `[start, end)` of source number `source`; `matches` are clipped unigram matches with the sentence."""
 
     source: int
     start: int
@@ -34,117 +41,155 @@ class Overlap(NamedTuple):
     in_each: tuple[int, ...]
 
 
+class _Grams(NamedTuple):
+    """The answer's n-grams: `at[i]` is the rank of the one that begins at i among the sorted `codes`, which end in
+    `_NO_GRAM`, and `counts` how often it has each."""
+
+    at: Numbers
+    codes: Numbers
+    counts: Numbers
+
+
+class AnswerWords:
+    """An answer's words as numbers, in the order in which it first has them."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.numbers = dict(zip(dict.fromkeys(words), count(), strict=False))
+        self.flat = self.numbered(words)
+
+    def numbered(self, words: Sequence[str]) -> Numbers:
+        """The numbers of any words, `OTHER` for one that the answer does not have."""
+        return np.fromiter(map(self.numbers.get, words, repeat(OTHER)), np.int64, len(words))
+
+    def grams(self, orders: int) -> list[_Grams]:
+        """For n = 1 … `orders`."""
+        while len(self._grams) < orders:
+            at = self._grams[-1].at
+            tails = self.flat[len(self._grams) :]
+            self._grams.append(_ranked(at[: len(tails)] * len(self.numbers) + tails))
+        return self._grams[:orders]
+
+    @cached_property
+    def _grams(self) -> list[_Grams]:
+        return [_Grams(self.flat, np.arange(len(self.numbers)), np.bincount(self.flat))]
+
+
+def _ranked(codes: Numbers) -> _Grams:
+    distinct, at, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    return _Grams(at, np.append(distinct, _NO_GRAM), counts)
+
+
 class SourceWords:
-    """The tokens of all sources as one array of numbers with a gap after each source."""
+    """All sources by the answer's numbers, as one array with a gap after each source. `starts[i]` is where source i
+    begins in `flat` and `lengths[i]` how many words it has."""
 
-    def __init__(self, sources: Sequence[Sequence[str]]) -> None:
-        self.words = sources
-        self.lengths = tuple(map(len, sources))
-        self.numbers: dict[str, int] = {}
-        self.starts: list[int] = []
-        flat: list[int] = []
-        number = self.numbers.setdefault
-        for source in sources:
-            self.starts.append(len(flat))
-            flat += [number(word, len(self.numbers)) for word in source]
-            flat.append(_GAP)
-        self.flat = np.array(flat, dtype=np.int64)
-        self.source = np.repeat(np.arange(len(sources)), [length + 1 for length in self.lengths])
+    def __init__(self, sources: Sequence[Numbers]) -> None:
+        self.lengths = [len(source) for source in sources]
+        self.starts = list(accumulate((length + 1 for length in self.lengths[:-1]), initial=0))
+        gap = np.array([OTHER])
+        self.flat = np.concatenate([part for source in sources for part in (source, gap)])
 
-    def numbered(self, tokens: Iterable[str]) -> NDArray[np.int64]:
-        """The tokens' numbers; one that no source has is a gap."""
-        return np.array([self.numbers.get(token, _GAP) for token in tokens], dtype=np.int64)
+    def words(self, source: int) -> Numbers:
+        """Those of one source."""
+        return self.flat[self.starts[source] : self.starts[source] + self.lengths[source]]
+
+    def number(self, places: Numbers) -> Numbers:
+        """Of the source in which each place of `flat` lies."""
+        return np.searchsorted(self.starts, places, side="right") - 1
 
 
-def overlaps(answer: Sequence[str], sources: SourceWords, orders: int) -> list[Overlap]:
-    """N-gram overlaps for n = 1 … `orders`. O((answer + sources) log answer) for each order."""
-    # mine[i] and theirs[i] number the n-gram that begins at i, by its rank among the answer's; a gap: no match.
-    words = sources.numbered(answer)
-    known = len(sources.numbers)
-    mine, theirs = words, sources.flat
+def overlaps(answer: AnswerWords, sources: SourceWords, orders: int) -> list[Overlap]:
+    """N-gram overlaps for n = 1 … `orders`. O(sources + (answer + matches) log answer)."""
     found = []
-    for order in range(1, orders + 1):
+    at = np.flatnonzero(sources.flat != OTHER)  # where the sources have n-grams of the answer, and which
+    ranks = sources.flat[at]
+    for order, grams in enumerate(answer.grams(orders), 1):
         if order > 1:
-            mine, theirs = _extend(mine, words, order, known), _extend(theirs, sources.flat, order, known)
-        grams, counts = np.unique(mine[mine >= 0], return_counts=True)
-        mine, _ = _ranked(mine, grams)
-        theirs, at = _ranked(theirs, grams)
-        pairs, times = np.unique(theirs[at] * len(sources.lengths) + sources.source[at], return_counts=True)
-        gram, source = np.divmod(pairs, len(sources.lengths))
-        clipped = np.minimum(times, counts[gram])
-        in_each = np.bincount(source, weights=clipped, minlength=len(sources.lengths))
-        best = np.maximum.reduceat(clipped, np.flatnonzero(np.diff(gram, prepend=-1))) if len(gram) else clipped
-        total = max(len(answer) - order + 1, 0)
-        found.append(Overlap(total, int(best.sum()), tuple(int(matches) for matches in in_each)))
+            tails = sources.flat[at + (order - 1)]  # the gap stops it at the end of a source
+            codes = np.where(tails != OTHER, ranks * len(answer.numbers) + tails, OTHER)
+            ranks = np.searchsorted(grams.codes, codes)
+            equal = grams.codes[ranks] == codes
+            at, ranks = at[equal], ranks[equal]
+        best = np.zeros_like(grams.counts)
+        in_each = []
+        for start, end in pairwise(np.searchsorted(at, [*sources.starts, len(sources.flat)])):
+            times = np.bincount(ranks[start:end], minlength=len(grams.counts))
+            clipped = np.minimum(times, grams.counts)
+            np.maximum(best, clipped, out=best)
+            in_each.append(int(clipped.sum()))
+        found.append(Overlap(len(grams.at), int(best.sum()), tuple(in_each)))
     return found
 
 
-def _extend(previous: NDArray[np.int64], words: NDArray[np.int64], order: int, known: int) -> NDArray[np.int64]:
-    last = words[order - 1 :]
-    head = previous[: len(last)]
-    return np.where((head >= 0) & (last >= 0), head * known + last, _GAP)
-
-
-def _ranked(codes: NDArray[np.int64], grams: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Each code's place among the sorted `grams` or a gap, and the positions of those that have one."""
-    ranks = np.full_like(codes, _GAP)
-    at = np.flatnonzero(codes >= 0)
-    place = np.searchsorted(grams, codes[at])
-    inside = place < len(grams)
-    at, place = at[inside], place[inside]
-    equal = grams[place] == codes[at]
-    ranks[at[equal]] = place[equal]
-    return ranks, at[equal]
-
-
-def align(answer: Iterable[Sequence[str]], sources: SourceWords) -> list[Window]:
-    """For each sentence of n tokens the n-token window inside one source with the most clipped unigram matches.
+def align(answer: AnswerWords, bounds: Sequence[int], sources: SourceWords) -> list[Window]:
+    """For each sentence, the answer's words `[bounds[i], bounds[i + 1])`, of n words the n-word window inside one
+    source with the most clipped unigram matches.
 
     Ties go to a window equal to the sentence, then to the earliest. A source shorter than n is one window.
-    With nothing in common it is the first window there is; some source must have a token. O(source tokens) a
-    sentence.
+    With nothing in common it is the first window there is; some source must have a word. O(source words) for each
+    sentence that is neither verbatim nor repeated, in bounded memory.
     """
-    flat = sources.flat
-    # Positions grouped by token: the c-th occurrence before a position stands c places to its left.
-    grouped = np.argsort(flat, kind="stable")
-    place = np.empty_like(grouped)
-    place[grouped] = np.arange(len(flat))
-    group = np.searchsorted(flat[grouped], np.arange(len(sources.numbers)))
-    floor = np.array(sources.starts)[sources.source]
-    raw = flat.tobytes()
-    limit = np.zeros(len(sources.numbers) + 1, dtype=np.int64)  # the last one is the gaps'
-
-    def window(sentence: Sequence[str]) -> Window:
-        numbers = sources.numbered(sentence)
-        wanted = Counter(numbers[numbers >= 0].tolist())
-        limit[list(wanted)] = list(wanted.values())
-        limits = limit[flat]
-        limit[list(wanted)] = 0
-        # A token at p counts in the windows that begin after the occurrence that would exceed the clip, hold p
-        # and lie in p's source: one step up, one step down. A window that would overrun its source holds a part
-        # of what an earlier one holds, so the first maximum is never one of them.
-        at = np.flatnonzero(limits)
-        beyond = place[at] - limits[at]
-        before = np.where(beyond >= group[flat[at]], grouped[beyond], -1)
-        first = np.maximum(np.maximum(before, at - len(sentence)) + 1, floor[at])
-        steps = np.bincount(first, minlength=len(flat) + 1) - np.bincount(at + 1, minlength=len(flat) + 1)
-        matches = np.cumsum(steps)
-        start = int(np.argmax(matches if len(at) else flat >= 0))  # nothing in common: the first token there is
-        best = int(matches[start])
-        verbatim = _find(raw, numbers) if best == len(sentence) else -1
-        if verbatim >= 0:
-            start = verbatim
+    keys = [answer.flat[start:end].tobytes() for start, end in pairwise(bounds)]
+    raw = sources.flat.tobytes()
+    found = {key: _find(raw, key) for key in dict.fromkeys(keys)}
+    reworded = [key for key, start in found.items() if start < 0]
+    closest = _closest([np.frombuffer(key, dtype=np.int64) for key in reworded], answer, sources)
+    best = dict(zip(reworded, closest, strict=True))
+    windows = []
+    for key, (first, end) in zip(keys, pairwise(bounds), strict=True):
+        length = end - first
+        start, matches = best.get(key) or (found[key], length)
         source = bisect_right(sources.starts, start) - 1
-        begin = start - sources.starts[source]
-        return Window(source, begin, min(begin + len(sentence), sources.lengths[source]), best, verbatim >= 0)
+        start -= sources.starts[source]
+        end = min(start + length, sources.lengths[source])
+        windows.append(Window(source, start, end, matches, found[key] >= 0))
+    return windows
 
-    return [window(sentence) for sentence in answer]
+
+def _closest(sentences: Sequence[Numbers], answer: AnswerWords, sources: SourceWords) -> Iterator[tuple[int, int]]:
+    """For each sentence where in `sources.flat` the first window with the most matches begins, and how many."""
+    if not sentences:
+        return
+    known, size = len(answer.numbers), len(sources.flat)
+    lengths = np.array([len(sentence) for sentence in sentences])
+    codes = np.repeat(np.arange(len(sentences)) * known, lengths) + np.concatenate(sentences)
+    pairs, wanted = np.unique(codes, return_counts=True)
+    sentence, word = np.divmod(pairs, known)
+    # Where the sources have each word: the c-th occurrence before one stands c places to its left.
+    at = np.flatnonzero(sources.flat != OTHER)
+    places = at[np.argsort(sources.flat[at], kind="stable")]
+    often = np.bincount(sources.flat[at], minlength=known)
+    group = np.cumsum(often) - often
+    floors = np.array(sources.starts)[sources.number(places)]
+    nowhere = sources.starts[next(n for n, length in enumerate(sources.lengths) if length)]
+
+    rows = max(1, _AT_ONCE // size)
+    for top in range(0, len(sentences), rows):
+        some = slice(*np.searchsorted(sentence, [top, top + rows]))
+        times = often[word[some]]
+        # Every occurrence of a sentence's word: its rank among those of the word, its place in the sources.
+        rank = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+        index = np.repeat(group[word[some]], times) + rank
+        place = places[index]
+        clip = np.repeat(wanted[some], times)
+        row = np.repeat(sentence[some] - top, times)
+        # A word at p counts in the windows that begin after the occurrence that would exceed the clip, hold p and lie
+        # in p's source: one step up, one step down. A window that would overrun its source holds a part of what an
+        # earlier one holds, so the first maximum is never one of them.
+        beyond = np.where(rank >= clip, places[np.maximum(index - clip, 0)], -1)
+        first = np.maximum(np.maximum(beyond, place - lengths[row + top]) + 1, floors[index])
+        cells = min(rows, len(sentences) - top) * size
+        steps = np.bincount(row * size + first, minlength=cells) - np.bincount(row * size + place + 1, minlength=cells)
+        matches = np.cumsum(steps).reshape(-1, size)
+        starts = matches.argmax(axis=1)
+        most = matches.max(axis=1)
+        yield from zip(np.where(most, starts, nowhere).tolist(), most.tolist(), strict=True)
 
 
-def _find(raw: bytes, numbers: NDArray[np.int64]) -> int:
-    """First position of the numbers in an array's bytes, or -1."""
-    pattern = numbers.tobytes()
+def _find(raw: bytes, pattern: bytes) -> int:
+    """First position of the pattern's numbers in an array's bytes, or -1."""
+    size = np.dtype(np.int64).itemsize
     found = raw.find(pattern)
-    while found > 0 and found % numbers.itemsize:
+    while found > 0 and found % size:
         found = raw.find(pattern, found + 1)
-    return found // numbers.itemsize
+    return found // size

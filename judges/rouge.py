@@ -1,10 +1,11 @@
 """ROUGE (Lin 2004): rouge-score's arithmetic, and ROUGE-L without its table.
 
 rouge-score 0.1.2 fills a table in Python for the longest common subsequence, quadratic in time and memory. A bit
-vector (Hyyrö 2004) needs one row, held in an integer. The figures are equal to the last bit on the same tokens.
+vector (Hyyrö 2004) needs one row, held in integers. The figures are equal to the last bit on the same tokens.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 
@@ -23,29 +24,54 @@ def rouge(matches: int, in_target: int, in_prediction: int) -> Rouge:
     return Rouge(precision, recall, 2 * precision * recall / (precision + recall) if matches else 0.0)
 
 
-def rouge_l(target: Sequence[Hashable], prediction: Sequence[Hashable]) -> Rouge:
-    """Longest common subsequence over the whole text (rougeL; rougeLsum would cut it at line breaks)."""
-    return rouge(longest_common_subsequence(target, prediction), len(target), len(prediction))
-
-
 def best(scores: Iterable[Rouge]) -> Rouge:
     """The score with the highest F1, earliest first: rouge-score's `score_multi`."""
     return max(scores, key=lambda score: score.f1)
 
 
-def longest_common_subsequence(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """Its length in tokens. O(len(a) · len(b) / machine word) time, O(len(a)) words of memory."""
-    if len(b) < len(a):
-        a, b = b, a
+class Prediction:
+    """A text that is held against several targets. `block`: bits of a row in one integer, which bounds what the
+    positions of its tokens take of memory."""
+
+    def __init__(self, tokens: Sequence[Hashable], block: int = 8_192) -> None:
+        self.tokens = tokens
+        self.blocks = [
+            (len(part), _positions(part)) for part in (tokens[n : n + block] for n in range(0, len(tokens), block))
+        ]
+
+    def common(self, target: Sequence[Hashable]) -> int:
+        """Length of the longest common subsequence in tokens, over the whole text: rougeL. (rougeLsum would cut both at
+        line breaks.) O(len(prediction) · len(target) / machine word) time."""
+        if target == self.tokens:
+            return len(target)
+        # A zero bit at i: the subsequence grows where the prediction's token i joins it. Addition moves it there, and
+        # across the blocks by a carry.
+        length = 0
+        carries: Iterable[bool] = repeat(False)
+        for size, positions in self.blocks:
+            row = full = (1 << size) - 1
+            carried = []
+            for mask, carry in zip(map(positions.get, target), carries, strict=False):
+                over = False
+                if mask or carry:
+                    step = row & mask if mask else 0
+                    moved = row + step
+                    if carry:
+                        moved += 1
+                    row = moved | (row ^ step)
+                    if over := row > full:
+                        row &= full
+                carried.append(over)
+            carries = carried
+            length += size - row.bit_count()
+        return length
+
+
+def _positions(tokens: Sequence[Hashable]) -> dict[Hashable, int]:
+    """For each token the bits at which it stands."""
     positions: dict[Hashable, int] = {}
     bit = 1
-    for token in a:
+    for token in tokens:
         positions[token] = positions.get(token, 0) | bit
         bit <<= 1
-    everything = bit - 1
-    # A zero bit at i: the subsequence grows where a[i] joins it. Tokens of b that a lacks change nothing.
-    row = everything
-    for mask in filter(None, map(positions.get, b)):
-        step = row & mask
-        row = ((row + step) | (row - step)) & everything
-    return len(a) - row.bit_count()
+    return positions

@@ -19,9 +19,13 @@ def seen(text: str) -> tuple[str, list[int] | None]:
     None: where it is. So what is hidden in a word cannot part it: "un\u200bhappy" does not hold "happy"."""
     if (text.isascii() and text.isprintable()) or not INVISIBLE.search(text):
         return text, None
-    hidden = {place for match in INVISIBLE.finditer(text) for place in range(*match.span())}
-    kept = [place for place in range(len(text)) if place not in hidden]
-    return "".join([text[place] for place in kept]), kept
+    kept: list[int] = []
+    start = 0
+    for hidden in INVISIBLE.finditer(text):
+        kept += range(start, hidden.start())
+        start = hidden.end()
+    kept += range(start, len(text))
+    return INVISIBLE.sub("", text), kept
 
 
 # Scripts written without spaces: one character is one token, so that windows have words to slide over.
@@ -31,8 +35,7 @@ _UNSPACED = re.compile(
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # Han
 )
 _MORE_HAN = "[\U00020000-\U0003ffff]"
-# A combining mark, ʼ or a letter that is neither Latin nor a sign such as Ⅷ. Written as what it is not, because
-# `re` looks up a set within 16 bits in a table and walks any other.
+# Written as what it is not, because `re` looks up a set within 16 bits in a table and walks any other.
 _BEYOND_LATIN = re.compile("[^\0-\u02bb\u02bd-\u02ff\u2000-\u20cf\u2100-\u2bff]")
 
 
@@ -87,4 +90,9 @@ def _ranges(characters: Iterable[str]) -> str:
 def word_pattern(text: str) -> re.Pattern[str]:
     """Finds the words of this text, of which `seen` has left what a reader sees. Texts in Latin letters have a
     pattern of their own, which is quick to build."""
-    return _latin_word() if text.isascii() or not _BEYOND_LATIN.search(text) else _any_word()
+    return _any_word() if beyond_latin(text) else _latin_word()
+
+
+def beyond_latin(text: str) -> bool:
+    """Whether it has a combining mark, ʼ or a letter that is neither Latin nor a sign such as Ⅷ."""
+    return not text.isascii() and _BEYOND_LATIN.search(text) is not None

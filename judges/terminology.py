@@ -5,25 +5,27 @@ sentence of the answer is held against the window of a source that shares the mo
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Method, NotApplicable, Scored
 from judges.lexical.statements import abstains
-from judges.ngrams import SourceWords, align, overlaps
+from judges.ngrams import OTHER, AnswerWords, Numbers, SourceWords, align, overlaps
 from judges.port import NEEDS, Case, Judgement
-from judges.rouge import Rouge, best, rouge, rouge_l
+from judges.rouge import Prediction, Rouge, best, rouge
 from judges.sources import sources_of
-from judges.text import Span, language, normalise, script, sentences, word_spans
+from judges.text import RULES, language, script, sentences
+from judges.tokens import Tokens
 
 PART = "terminology"
-TEXT_RULES = "judges.text/1"
 ORDERS = 4
 FOREIGN_BELOW = 0.5
 """Share of the answer's words found in their windows under which script and language are compared: a text that
@@ -59,28 +61,43 @@ class Figures:
         }
 
 
-def compare(answer: Sequence[str], references: SourceWords) -> Figures:
-    """The answer against each reference as its library does it with several: BLEU clips an n-gram by the reference
-    that has it most often and takes the length of the closest, ROUGE takes the reference with the best F1."""
-    found = overlaps(answer, references, ORDERS)
-    correct, total = [overlap.in_any for overlap in found], [overlap.total for overlap in found]
-    closest = min(references.lengths, key=lambda length: (abs(length - len(answer)), length))
-    bleu = [_bleu(correct[:order], total[:order], len(answer), closest) for order in range(1, ORDERS + 1)]
-    rouge_1, rouge_2 = (
-        best(
-            rouge(matches, max(length - less, 0), overlap.total)
-            for matches, length in zip(overlap.in_each, references.lengths, strict=True)
+class Comparison:
+    """An answer's words and those of its sources, ready for every figure of one against the other."""
+
+    def __init__(self, words: Sequence[str], sources: Iterable[Sequence[str]]) -> None:
+        self.answer = AnswerWords(words)
+        self.sources = SourceWords([self.answer.numbered(source) for source in sources])
+        shared = np.isin(self.answer.flat, self.sources.flat)
+        self.prediction = Prediction(self.answer.flat[shared].tolist())  # no other word is in a common subsequence
+
+    def figures(self, references: SourceWords) -> Figures:
+        """Against each reference, taken from the sources, as its library does it with several: BLEU clips an n-gram by
+        the reference that has it most often and takes the length of the closest, ROUGE takes the reference with the
+        best F1."""
+        size = len(self.answer.flat)
+        found = overlaps(self.answer, references, ORDERS)
+        correct, total = [overlap.in_any for overlap in found], [overlap.total for overlap in found]
+        closest = min(references.lengths, key=lambda length: (abs(length - size), length))
+        bleu = [_bleu(correct[:order], total[:order], size, closest) for order in range(1, ORDERS + 1)]
+        rouge_1, rouge_2 = (
+            best(
+                rouge(matches, max(length - less, 0), overlap.total)
+                for matches, length in zip(overlap.in_each, references.lengths, strict=True)
+            )
+            for less, overlap in enumerate(found[:2])
         )
-        for less, overlap in enumerate(found[:2])
-    )
-    return Figures(
-        bleu_score=bleu[-1],
-        bleu=tuple(value if count else None for value, count in zip(bleu, total, strict=True)),
-        counts={"correct": correct, "total": total, "answer_words": len(answer), "reference_words": closest},
-        rouge_1=rouge_1,
-        rouge_2=rouge_2,
-        rouge_l=best(rouge_l(reference, answer) for reference in references.words),
-    )
+        return Figures(
+            bleu_score=bleu[-1],
+            bleu=tuple(value if count else None for value, count in zip(bleu, total, strict=True)),
+            counts={"correct": correct, "total": total, "answer_words": size, "reference_words": closest},
+            rouge_1=rouge_1,
+            rouge_2=rouge_2,
+            rouge_l=best(self._rouge_l(references.words(source)) for source in range(len(references.lengths))),
+        )
+
+    def _rouge_l(self, reference: Numbers) -> Rouge:
+        shared = reference[reference != OTHER]
+        return rouge(self.prediction.common(shared.tolist()), len(reference), len(self.answer.flat))
 
 
 def _bleu(correct: list[int], total: list[int], length: int, reference_length: int) -> float:
@@ -118,61 +135,44 @@ def judge_wording(given: JudgeInput, reference: str) -> Judgement:
     method = _method(reference)
     sources = sources_of(given)
     answer = given.answer or ""
-    pieces = [_Words.of(answer, span) for span in sentences(answer)]
+    spans = sentences(answer)
     evidence: dict[str, Any] = {"sources": sources.evidence(), "reference": reference}
-    if not pieces:
+    if not spans:
         return _not_applicable("too_short", method, evidence)
     if abstains(answer):
         return _not_applicable("abstained", method, evidence)
-    texts = [_Words.of(text, Span(0, len(text))) for text in sources.texts]
-    if not any(text.normal for text in texts):
+    texts = [Tokens.of(text) for text in sources.texts]
+    if not any(text.words for text in texts):
         return _not_applicable("no_sources", method, evidence)
 
-    whole = SourceWords([text.normal for text in texts])
-    windows = align([piece.normal for piece in pieces], whole)
+    mine = Tokens.of(answer)
+    comparison = Comparison(mine.words, [text.words for text in texts])
+    whole = comparison.sources
+    bounds = [*mine.starts.searchsorted([span.start for span in spans]).tolist(), len(mine.words)]
+    windows = align(comparison.answer, bounds, whole)
     evidence["windows"] = [
         {
-            "answer_span": piece.place(0, len(piece.spans)),
-            "words": len(piece.spans),
+            "answer_span": mine.span(start, end),
+            "words": end - start,
             "source": sources.ids[window.source],
-            "source_span": texts[window.source].place(window.start, window.end),
+            "source_span": texts[window.source].span(window.start, window.end),
             "matches": window.matches,
             "verbatim": window.verbatim,
         }
-        for piece, window in zip(pieces, windows, strict=True)
+        for (start, end), window in zip(pairwise(bounds), windows, strict=True)
     ]
-    flat = [word for piece in pieces for word in piece.normal]
-    if sum(window.matches for window in windows) < FOREIGN_BELOW * len(flat):
+    if sum(window.matches for window in windows) < FOREIGN_BELOW * len(mine.words):
         source_text = "\n".join(sources.texts)
         for cause, tell in (("other_script", script), ("other_language", language)):
-            mine, theirs = tell(answer), tell(source_text)
-            if mine and theirs and mine != theirs:
-                evidence[cause] = {"answer": mine, "sources": theirs}
+            here, there = tell(answer), tell(source_text)
+            if here and there and here != there:
+                evidence[cause] = {"answer": here, "sources": there}
                 return _not_applicable(cause, method, evidence)
 
-    aligned = [word for window in windows for word in texts[window.source].normal[window.start : window.end]]
-    figures = {"aligned": compare(flat, SourceWords([aligned])), "whole_sources": compare(flat, whole)}
+    aligned = np.concatenate([whole.words(window.source)[window.start : window.end] for window in windows])
+    figures = {"aligned": comparison.figures(SourceWords([aligned])), "whole_sources": comparison.figures(whole)}
     evidence.update({name: each.evidence() for name, each in figures.items()})
     return Judgement((Scored.of(PART, figures[reference].score, method=method),), evidence)
-
-
-class _Words(NamedTuple):
-    """Words of a text as they are compared, and where each stands in it."""
-
-    normal: list[str]
-    spans: list[tuple[int, int]]
-
-    @classmethod
-    def of(cls, text: str, within: Span) -> "_Words":
-        piece = text[within.start : within.end]
-        spans = word_spans(piece)
-        normal = [normalise(piece[start:end]) for start, end in spans]
-        offset = within.start
-        return cls(normal, [(start + offset, end + offset) for start, end in spans] if offset else spans)
-
-    def place(self, start: int, end: int) -> list[int]:
-        """Characters from the beginning of word `start` to the end of the word before `end`."""
-        return [self.spans[start][0], self.spans[end - 1][1]]
 
 
 def _not_applicable(cause: str, method: Method, evidence: dict[str, Any]) -> Judgement:
@@ -190,7 +190,7 @@ def _method(reference: str) -> Method:
             "bleu": {"orders": ORDERS, "effective_order": True, "smooth": "exp", "tokenize": "none"},
             "rouge": {"types": ["rouge1", "rouge2", "rougeL"], "stemmer": False, "arithmetic": "rouge-score 0.1.2"},
             "score": "harmonic mean of BLEU-4 and ROUGE-L F1",
-            "words": TEXT_RULES,
+            "words": RULES,
             "case": "NFC, case folded",
             "window": "words of the sentence, inside one source; ties: equal to the sentence, then earliest",
             "whole_sources": "each source a reference; BLEU clips by the best, ROUGE takes the best F1",

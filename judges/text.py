@@ -160,7 +160,10 @@ def language(text: str) -> str | None:
     """
     shown, _ = seen(text)
     folded = shown.lower() if shown.isascii() else unicodedata.normalize("NFC", shown.casefold())
-    ballot = Counter(_VOTES[word] for word in word_pattern(folded).findall(folded) if word in _VOTES)
+    ballot: Counter[str] = Counter()
+    for word, times in Counter(word_pattern(folded).findall(folded)).items():
+        if word in _VOTES:
+            ballot[_VOTES[word]] += times
     ranked = ballot.most_common(2)
     if not ranked or ranked[0][1] < 2 or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
         return None

@@ -1,15 +1,28 @@
 """Windows and overlaps by array arithmetic against the definitions, written out."""
 
+import random
 from collections import Counter
+from itertools import accumulate
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.ngrams import SourceWords, align, overlaps
+from judges.ngrams import AnswerWords, SourceWords, align, overlaps
 from judges.text import best_window
 
 tokens = st.lists(st.sampled_from("abcd"), max_size=12)
 sources = st.lists(tokens, min_size=1, max_size=4).filter(any)
+
+
+def numbered(answer, sources):
+    words = AnswerWords(answer)
+    return words, SourceWords([words.numbered(source) for source in sources])
+
+
+def windows(sentences, sources):
+    bounds = list(accumulate(map(len, sentences), initial=0))
+    words, numbers = numbered([word for sentence in sentences for word in sentence], sources)
+    return align(words, bounds, numbers)
 
 
 def _grams(words, n):
@@ -22,7 +35,7 @@ def _is_verbatim(sentence, source, start):
 
 @given(sentence=st.lists(st.sampled_from("abcdx"), min_size=1, max_size=8), sources=sources)
 def test_window_is_the_best_one_of_any_source_and_the_earliest(sentence, sources):
-    [window] = align([sentence], SourceWords(sources))
+    [window] = windows([sentence], sources)
     expected = [best_window(sentence, source, len(sentence)) for source in sources]
     most = max(each.matches for each in expected)
     assert window.matches == most
@@ -45,21 +58,33 @@ def test_window_is_the_best_one_of_any_source_and_the_earliest(sentence, sources
     assert (Counter(sentence) & Counter(sources[window.source][window.start : window.end])).total() == most
 
 
+@given(sentences=st.lists(st.lists(st.sampled_from("abcdx"), min_size=1, max_size=8), max_size=6), sources=sources)
+def test_sentences_do_not_touch_each_other(sentences, sources):
+    assert windows(sentences, sources) == [window for each in sentences for window in windows([each], sources)]
+
+
+def test_more_sentences_and_sources_than_one_table_holds():
+    chance = random.Random(1)
+    sources = [chance.choices("abcdefgh", k=3_000) for _ in range(3)]
+    sentences = [chance.choices("abcdefghx", k=20) for _ in range(40)]
+    assert windows(sentences, sources) == [window for each in sentences for window in windows([each], sources)]
+
+
 def test_a_window_equal_to_the_sentence_goes_before_an_earlier_shuffle_of_it():
     text = ["the", "dog", "bit", "the", "cat", "and", "the", "cat", "bit", "the", "dog"]
-    [window] = align([["the", "cat", "bit", "the", "dog"]], SourceWords([text]))
+    [window] = windows([["the", "cat", "bit", "the", "dog"]], [text])
     assert window.verbatim
     assert text[window.start : window.end] == ["the", "cat", "bit", "the", "dog"]
 
 
 def test_a_window_never_spans_two_sources():
-    [window] = align([["a", "b"]], SourceWords([["x", "a"], ["b", "x"]]))
+    [window] = windows([["a", "b"]], [["x", "a"], ["b", "x"]])
     assert (window.source, window.start, window.end, window.matches) == (0, 0, 2, 1)
 
 
 @given(answer=st.lists(st.sampled_from("abcdx"), max_size=15), sources=sources)
 def test_overlaps_are_clipped_counts(answer, sources):
-    for n, overlap in enumerate(overlaps(answer, SourceWords(sources), 4), 1):
+    for n, overlap in enumerate(overlaps(*numbered(answer, sources), 4), 1):
         mine = _grams(answer, n)
         assert overlap.total == mine.total()
         assert overlap.in_each == tuple((mine & _grams(source, n)).total() for source in sources)
@@ -71,5 +96,5 @@ def test_overlaps_are_clipped_counts(answer, sources):
 
 def test_codes_of_long_ngrams_do_not_overflow():
     words = [f"w{i}" for i in range(70_000)]
-    [*_, four] = overlaps(words, SourceWords([words]), 4)
+    [*_, four] = overlaps(*numbered(words, [words]), 4)
     assert four.in_any == four.total == 69_997

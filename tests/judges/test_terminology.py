@@ -11,9 +11,8 @@ from sacrebleu.metrics.bleu import BLEU
 
 from glassbox.contract.request import Document, JudgeInput, Passage
 from glassbox.contract.verdict import NotApplicable, Scored
-from judges.ngrams import SourceWords
 from judges.port import Case
-from judges.terminology import TerminologyJudge, compare, judge_wording
+from judges.terminology import Comparison, TerminologyJudge, judge_wording
 
 tokens = st.lists(st.sampled_from("abcde"), min_size=1, max_size=30)
 
@@ -42,6 +41,11 @@ def judged(answer, *passages, reference="aligned", documents=None):
     return verdict, judgement.evidence
 
 
+def compare(answer, references):
+    comparison = Comparison(answer, references)
+    return comparison.figures(comparison.sources)
+
+
 class _GivenTokens:
     def tokenize(self, text):
         return text.split()
@@ -55,7 +59,7 @@ def rouge_score():
 
 @given(answer=tokens, references=st.lists(tokens, min_size=1, max_size=4))
 def test_figures_are_sacrebleu_and_rouge_score_to_the_last_bit(rouge_score, answer, references):
-    figures = compare(answer, SourceWords(references))
+    figures = compare(answer, references)
     texts = [" ".join(reference) for reference in references]
     for order, value in enumerate(figures.bleu, 1):
         expected = BLEU(tokenize="none", effective_order=True, max_ngram_order=order).sentence_score(
@@ -72,7 +76,7 @@ def test_figures_are_sacrebleu_and_rouge_score_to_the_last_bit(rouge_score, answ
 
 @given(answer=tokens, references=st.lists(tokens, min_size=1, max_size=4))
 def test_every_figure_is_a_share(answer, references):
-    figures = compare(answer, SourceWords(references))
+    figures = compare(answer, references)
     shares = [figures.score, figures.bleu_score, *figures.rouge_1, *figures.rouge_2, *figures.rouge_l]
     assert all(0 <= share <= 1 for share in shares)
 
