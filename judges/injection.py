@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from judges.injection_words import ORDERS, TERMS, TOP_SCORE, WORDS
 
@@ -33,11 +34,20 @@ def suspects(text: str) -> list[Suspicion]:
     Pure; time grows with the length of the text. Orders are known in English, German, French, Spanish, Italian,
     Portuguese, Russian, Chinese and Japanese. An order reaches to the end of its sentence.
     """
+    return list(_found(text) if len(text) <= _KEPT_CHARACTERS else _found.__wrapped__(text))
+
+
+_KEPT_CHARACTERS = 10_000
+"""Several judges read the same texts: what is found in those of usual length is kept for the next."""
+
+
+@lru_cache(maxsize=512)
+def _found(text: str) -> tuple[Suspicion, ...]:
     found = [*_orders(text), *_hidden(text)]
     for rule, pattern in _PATTERNS:
         found += (Suspicion(*match.span(), rule) for match in pattern.finditer(text))
     found += _stray_closings(text)
-    return _merged(found)
+    return tuple(_merged(found))
 
 
 def _merged(found: list[Suspicion]) -> list[Suspicion]:
@@ -78,13 +88,10 @@ _REACH = 300  # characters an order extends over at most after the words that gi
 def _orders(text: str) -> Iterator[Suspicion]:
     letters = [_ENDS]
     spans = [(0, 0)]
-    known: dict[str, str] = {}
     for token in _TOKEN.finditer(text):
         kind, said = token.lastgroup, token[0]
         if kind == "word" or kind == "number":
-            letter = known.get(said)
-            if letter is None:
-                letter = known[said] = _letter(said)
+            letter = _letter(said)
         elif kind == "term":
             letter = TERMS[said]
         else:
@@ -102,6 +109,7 @@ def _orders(text: str) -> Iterator[Suspicion]:
             place = match.end() if end < 0 else max(end, match.end())
 
 
+@lru_cache(maxsize=65_536)
 def _letter(said: str) -> str:
     plain = unicodedata.normalize("NFKC", said.translate(_UNSEEN)).casefold().replace("’", "'").strip()
     return "x" if TOP_SCORE.fullmatch(plain) else WORDS.get(plain, ".")
