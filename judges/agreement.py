@@ -11,7 +11,8 @@ from glassbox.contract.verdict import Failed, NotApplicable, Scored
 from judges.port import Case, Judgement
 
 AGREEMENT = "agreement_cards"
-"""Key of the evidence: part -> what `AgreementCard.summary` says of the method that judged it."""
+"""Key of the evidence: part -> the digest of its `card`, and what `AgreementCard.summary` says of the method that judged
+it, or `foreign`: `missing` where the card is not at hand."""
 
 FOREIGN_AGREEMENT = "foreign_agreement"
 """Flag of a verdict whose agreement card was measured with another method, or at another target, or is not here: how
@@ -39,4 +40,4 @@ def _said(verdict: Scored, digest: str, target: str | None, cards: Mapping[str, 
     if card is None:
         return {"card": digest, "foreign": "missing"}
     method = verdict.method.digest() if verdict.method else None
-    return card.summary(verdict.part, method, None if target is None else Decimal(target))
+    return {"card": digest} | card.summary(verdict.part, method, None if target is None else Decimal(target))

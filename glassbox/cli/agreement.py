@@ -103,7 +103,10 @@ def agreement(
     parts = sorted({part for each in found for part in each.labels}, key=known.index)
     disabled = [part for part in parts if part not in chosen.parts()]
     if disabled:
-        raise CommandError(f"policy {chosen.name!r} does not judge {disabled[0]}: choose another with --policy")
+        raise CommandError(
+            f"policy {chosen.name!r} does not judge {disabled[0]}: choose another with --policy, or only other parts "
+            "with --label"
+        )
 
     samples, refused = _read(found, list(policies))
     read = _from_ledger(settings, samples) if from_ledger else _judged(settings, samples, chosen, parts)

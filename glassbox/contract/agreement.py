@@ -164,17 +164,16 @@ class AgreementCard(Frozen):
     def summary(self, part: str, method_digest: str | None, target: Decimal | None) -> dict[str, Any]:
         """How far a judge of this method agrees with people at this target, as JSON for a verdict's evidence.
 
-        `card`, and `balanced_accuracy` (value, low, high), `n` and `target`; or `foreign`: `method` where the card's
-        figures are of other methods, `target` where they are of this method at another target. Such figures do
-        not compare, so they are left out.
+        `balanced_accuracy` (value, low, high), `n` and `target`; or `foreign`: `method` where the card's figures are
+        of other methods, `target` where they are of this method at another target. Such figures do not compare, so
+        they are left out.
         """
         found = self.part(part)
         rows = [row for row in found.methods if row.digest == method_digest] if found else []
         at_target = next((row for row in rows if row.target == target), None)
         if at_target is None:
-            return {"card": self.digest(), "foreign": "target" if rows else "method"}
-        row = at_target.model_dump(mode="json")
-        return {"card": self.digest()} | {name: row[name] for name in ("balanced_accuracy", "n", "target")}
+            return {"foreign": "target" if rows else "method"}
+        return at_target.model_dump(mode="json", include={"balanced_accuracy", "n", "target"})
 
 
 def read_card(raw: bytes) -> AgreementCard:

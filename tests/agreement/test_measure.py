@@ -147,8 +147,8 @@ def test_a_card_speaks_only_of_its_own_method_and_target() -> None:
     made = card(part_agreement("faithfulness", [scored(True, 1.0), scored(False, 0.5)], TARGET))
     own = made.summary("faithfulness", method().digest(), TARGET)
     assert own["balanced_accuracy"]["value"] == "1.000000"
-    assert (own["card"], own["n"], own["target"]) == (made.digest(), 2, "0.950000")
-    assert made.summary("faithfulness", method("2").digest(), TARGET) == {"card": made.digest(), "foreign": "method"}
+    assert (own["n"], own["target"]) == (2, "0.950000")
+    assert made.summary("faithfulness", method("2").digest(), TARGET) == {"foreign": "method"}
     assert made.summary("entities", method().digest(), TARGET)["foreign"] == "method"
     assert made.summary("faithfulness", method().digest(), Decimal("0.9"))["foreign"] == "target"
 

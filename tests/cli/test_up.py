@@ -49,7 +49,18 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("up")
+    """A data folder with an agreement card, which the policy names for the entities."""
+    folder = tmp_path_factory.mktemp("up")
+    labelled = [
+        request(answer=f"It closes at {hour}:00 on weekdays.", labels={"entities": hour == 18}) for hour in (18, 19, 20)
+    ]
+    (folder / "entities.jsonl").write_bytes(b"\n".join(labelled))
+    command = [sys.executable, "-m", "glassbox.cli", "agreement", "entities.jsonl", "--card", "card.json", "--json"]
+    done = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True)
+    digest = json.loads(done.stdout)["digest"]
+    part = "policy.offline.judges.structural_fidelity.parts.entities"
+    (folder / "glassbox.toml").write_text(f'[{part}]\nagreement = "{digest}"\n')
+    return folder
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -194,6 +205,16 @@ def test_agreement_from_the_ledger(folder: Path, run: Run, museum: dict[str, Any
     (figures,) = part["methods"]
     assert figures["confusion"]["true_positive"] == 1
     assert figures["method"]["family"] == "lexical"
+
+
+def test_a_scorecard_carries_how_far_its_judge_agrees_with_people(run: Run, museum: dict[str, Any]) -> None:
+    shown = run("show", "museum-1").stdout
+    assert "how far the judges agree with people" in shown
+    assert "entities: balanced accuracy 1.000 (1.000 to 1.000) on 3 labelled answers at > 0.90, card " in shown
+    record = json.loads(run("show", "museum-1", "--json").stdout)
+    card = record["evidence"]["structure"]["agreement_cards"]["entities"]["card"]
+    assert record["policy"]["judges"]["structural_fidelity"]["parts"]["entities"]["agreement"] == card
+    assert run("recompute", "museum-1").returncode == 0
 
 
 def test_a_killed_role_starts_again_and_the_next_request_is_judged(
