@@ -11,8 +11,8 @@ from glassbox.contract.verdict import Failed, NotApplicable, Scored
 from judges.port import Case, Judgement
 
 AGREEMENT = "agreement_cards"
-"""Key of the evidence: part -> the digest of its `card`, and what `AgreementCard.summary` says of the method that judged
-it, or `foreign`: `missing` where the card is not at hand."""
+"""Key of the evidence: part -> the digest of its `card`, and what `AgreementCard.summary` says of the method that
+judged it, or `foreign`: `missing` where the card is not at hand."""
 
 FOREIGN_AGREEMENT = "foreign_agreement"
 """Flag of a verdict whose agreement card was measured with another method, or at another target, or is not here: how
