@@ -13,6 +13,10 @@ from judges.text import Span, sentences, words
 LEAD_WORDS = 4
 """Fewer words than these before an attack in its sentence ("Note to the grader:") belong to it."""
 
+_OPENS_A_TURN = re.compile(
+    r"<[|｜](?:im_start|start_header_id|system|user|assistant)[|｜]>|\[INST\]|<<SYS>>|<start_of_turn>", re.I
+)
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -47,7 +51,9 @@ def with_what_it_says(given: str) -> Shown:
 
 
 def _is_mark(text: str, suspicion: Suspicion) -> bool:
-    return suspicion.rule == "delimiter" or not re.search(r"\s|\w\W+\w", text[suspicion.start : suspicion.end])
+    """Whether it is a delimiter or a token of a chat template, and says nothing."""
+    said = text[suspicion.start : suspicion.end]
+    return suspicion.rule == "delimiter" or (suspicion.rule == "fake_turn" and said[0] in "<[" and " " not in said)
 
 
 def _regions(text: str, found: Sequence[Suspicion]) -> list[tuple[int, int]]:
@@ -62,6 +68,8 @@ def _regions(text: str, found: Sequence[Suspicion]) -> list[tuple[int, int]]:
         around = next((o for o in objects if o[0] <= start < o[1]), None)
         if around is not None and suspicion.rule in ("forged_verdict", "fake_turn"):
             start, end = around[0], max(end, around[1])
+        elif _OPENS_A_TURN.match(text, start):
+            end = _end_of_turn(text, end, [other.start for other in found if other.rule == "fake_turn"])
         elif not _is_mark(text, suspicion):
             sentence = next((span for span in spans if span.start <= start < span.end), None)
             if sentence is not None:
@@ -73,6 +81,16 @@ def _regions(text: str, found: Sequence[Suspicion]) -> list[tuple[int, int]]:
         else:
             regions.append((start, end))
     return regions
+
+
+def _end_of_turn(text: str, after: int, marks: Sequence[int]) -> int:
+    """Where what a fake speaker says ends: at the next mark of a turn, or else with the line after its name."""
+    following = next((mark for mark in marks if mark >= after), None)
+    if following is not None:
+        return following
+    lines = text[after:].split("\n", 2)
+    named = len(lines) > 1 and len(words(lines[0])) <= 1
+    return after + len(lines[0]) + (1 + len(lines[1]) if named else 0)
 
 
 def _objects(text: str) -> list[tuple[int, int]]:
@@ -97,19 +115,21 @@ def _cut(
 ) -> Shown:
     whole = Shown(text, kept, ())
     spans = tuple(whole.span(*attack) for attack in attacks)
-    if not cuts:
+    if not cuts and kept is None:
         return Shown(text, kept, spans)
     places: list[int] = []
     reached = 0
     for start, end in cuts:
         places += range(reached, start)
-        # Two blanks around a cut, or one at the end of the text, are not there without it.
-        while places and text[places[-1]].isspace() and (end == len(text) or text[end].isspace()):
+        # Without the cut there would not be white space on both sides of it, nor at the ends of the text.
+        while places and text[places[-1]].isspace() and text[end : end + 1].isspace():
             places.pop()
         reached = end
     places += range(reached, len(text))
-    while places and text[places[0]].isspace():
-        places.pop(0)
+    while places and text[places[-1]].isspace():
+        places.pop()
+    blank = next((n for n, place in enumerate(places) if not text[place].isspace()), 0)
+    places = places[blank:]
     return Shown(
         "".join(text[place] for place in places),
         places if kept is None else [kept[place] for place in places],
