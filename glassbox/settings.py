@@ -61,6 +61,8 @@ class Settings(BaseSettings):
     llm_call_limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 60.0
 
     sentence_model: str | None = None
+    entity_model: str | None = None
+    relation_model: str | None = None
     device: str = "auto"
 
     ledger: Literal["merkle"] = "merkle"
@@ -80,7 +82,7 @@ class Settings(BaseSettings):
     def _absolute(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value else None
 
-    @field_validator("sentence_model")
+    @field_validator("sentence_model", "entity_model", "relation_model")
     @classmethod
     def _same_everywhere(cls, value: str | None) -> str | None:
         """A folder by its absolute path, for processes that run in another."""
@@ -180,7 +182,7 @@ class Settings(BaseSettings):
         """The models that judge in this process beside the endpoint."""
         from judges.port import Models
 
-        return Models(self.sentence_model, self.device)
+        return Models(self.sentence_model, self.entity_model, self.relation_model, self.device)
 
     @cached_property
     def up(self) -> dict[str, Any] | None:

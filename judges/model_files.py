@@ -1,6 +1,5 @@
 """A model of a library of the extra `models`: where it is, what it is called in a method, how much it reads at once."""
 
-import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from judges.port import JudgeError
+from judges.weights import Weights
 
 EXTRA = "pip install 'glassbox[models]'"
 _UNLIMITED = 1_000_000  # a tokenizer without a limit of its own says 1e30
@@ -16,8 +16,7 @@ _DEFAULT_LIMIT = 512
 
 
 class ModelFiles(NamedTuple):
-    """A model on this machine. `name`: name@revision, the revision being that of the hub or the SHA-256 of a folder's
-    files; a folder is called by its last name."""
+    """A model on this machine. `name`: name@revision, as `Weights.identity` has it."""
 
     folder: Path
     name: str
@@ -26,30 +25,22 @@ class ModelFiles(NamedTuple):
 def find_model(wanted: str, *patterns: str) -> ModelFiles:
     """The model `NAME`, `NAME@REVISION` or a folder; what is not on this machine is fetched from the hub, of it the
     files that `patterns` match. Raises `JudgeError` (model_missing)."""
-    folder = Path(wanted).expanduser()
-    if folder.is_dir():
-        return ModelFiles(folder, f"{folder.resolve().name}@sha256:{_digest(folder)}")
+    weights = Weights.named(wanted)
+    if Path(weights.source).is_dir():
+        return ModelFiles(Path(weights.source), weights.identity())
     from huggingface_hub import snapshot_download
 
-    name, _, revision = wanted.partition("@")
     try:
-        found = Path(snapshot_download(name, revision=revision or None, allow_patterns=list(patterns) or None))
+        found = Path(
+            snapshot_download(weights.source, revision=weights.revision, allow_patterns=list(patterns) or None)
+        )
     except Exception as error:
         raise JudgeError(
             "model_missing",
             f"{wanted} is neither a folder nor a model that could be fetched ({type(error).__name__}): give a folder, "
             "NAME or NAME@REVISION",
         ) from None
-    return ModelFiles(found, f"{name}@{found.name}")  # a snapshot's folder is named by its commit
-
-
-def _digest(folder: Path) -> str:
-    whole = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        with path.open("rb") as file:
-            whole.update(f"{path.relative_to(folder)}\0".encode())
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()
+    return ModelFiles(found, weights.identity(found.name))  # a snapshot's folder is named by its commit
 
 
 @contextmanager
@@ -59,6 +50,9 @@ def loading(wanted: str, library: str) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            from transformers.utils import logging
+
+            logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a service's log is no terminal
             yield
     except ModuleNotFoundError as error:
         raise JudgeError("model_missing", f"{error.name} is not installed: {EXTRA}") from None

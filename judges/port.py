@@ -73,9 +73,11 @@ class Judge(Protocol):
 @dataclass(frozen=True)
 class Models:
     """Which models run in this process: each NAME, NAME@REVISION (of a hub) or a folder; None: what the product does
-    without. `device`: as `judges.device.choose` takes it."""
+    without. `entity`, `relation`: those of the structure judge. `device`: as `judges.device.choose` takes it."""
 
     sentence: str | None = None
+    entity: str | None = None
+    relation: str | None = None
     device: str = "auto"
 
 

@@ -61,6 +61,11 @@ def _terminology(context: JudgeContext) -> Judge:
 def _structure(context: JudgeContext) -> Judge:
     from judges.structure import StructureJudge
 
+    models = context.models
+    if models.entity or models.relation:
+        from judges.extract_models import structure_extractor
+
+        return StructureJudge(structure_extractor(models.entity, models.relation, models.device))
     return StructureJudge()
 
 
@@ -74,7 +79,7 @@ BUILT_IN: Mapping[str, Callable[[JudgeContext], Judge]] = {
 """Worker kind -> what makes its judge. Each imports its own when it is called: some bring large libraries."""
 
 QUICK = frozenset(("terminology", "structure"))
-"""The kinds that judge without waiting for anything."""
+"""The kinds that judge without waiting for anything, as long as no model of this process is asked."""
 
 
 class RegistryError(ValueError):

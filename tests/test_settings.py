@@ -174,10 +174,13 @@ def test_environment_gives_another_process_the_same_settings(monkeypatch: pytest
         "GLASSBOX_EMBEDDING_MODEL": "e",
         "GLASSBOX_LLM_API_KEY": "sesame",
         "GLASSBOX_SENTENCE_MODEL": "minilm",
+        "GLASSBOX_ENTITY_MODEL": "gliner",
+        "GLASSBOX_RELATION_MODEL": "owner/glirel@v1",
         "GLASSBOX_DEVICE": "cpu",
     }.items():
         monkeypatch.setenv(key, value)
-    (tmp_path / "minilm").mkdir()
+    for name in ("minilm", "gliner"):
+        (tmp_path / name).mkdir()
     (tmp_path / "glassbox.toml").write_text("")
     here = Settings.load()
     (tmp_path / "elsewhere").mkdir()
@@ -186,7 +189,8 @@ def test_environment_gives_another_process_the_same_settings(monkeypatch: pytest
         monkeypatch.setenv(key, value)
     there = Settings.load()
     assert there.model_dump() == here.model_dump()
-    assert there.models() == Models(sentence=str(tmp_path / "minilm"), device="cpu")
+    folders = {"sentence": str(tmp_path / "minilm"), "entity": str(tmp_path / "gliner")}
+    assert there.models() == Models(**folders, relation="owner/glirel@v1", device="cpu")
     monkeypatch.setenv("GLASSBOX_SENTENCE_MODEL", "owner/model@main")
     assert Settings.load().models().sentence == "owner/model@main"
 

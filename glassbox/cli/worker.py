@@ -102,7 +102,8 @@ class RoleProcess:
             transport = {"intake": REQUESTS, "join": RESULTS, "committer": SCORECARDS}
             topic = transport.get(role) or judge_topic(role)
             # a judgement is long: small polls leave the rest to other workers of the kind
-            polled = 500 if role in transport or role in QUICK else 16
+            on_models = role == "structure" and (settings.entity_model or settings.relation_model)
+            polled = 500 if role in transport or (role in QUICK and not on_models) else 16
             data_dir = settings.make_data_dir() / "faust"
             app = make_app(f"glassbox-{role}", broker, data_dir, max_poll_records=polled)
             outbox = FaustOutbox(app, broker.partitions)

@@ -469,7 +469,7 @@ async def test_the_models_are_asked_alike_in_any_company_and_their_words_suffice
     assert any(result.evidence["relations"]["pairs"] for result in together)
     [cut] = {verdict.flags for verdict in together[-1].verdicts if verdict.part == "entities"}
     assert "words_cut" in cut
-    assert all("@sha256:" in verdict.method.model for verdict in together[0].verdicts)
+    assert all("@sha256-" in verdict.method.model for verdict in together[0].verdicts)
     json.dumps([result.evidence for result in together], allow_nan=False)
     for each in (extractor, other):
         await each.entities.close()

@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+import re
+import sys
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassbox.contract.request import JudgeInput
 from judges.extract import Entity
-from judges.extract_models import ModelEntities, ModelPairs, joined, ordered, recorded_extractor
+from judges.extract_models import ModelEntities, ModelPairs, joined, ordered, recorded_extractor, structure_extractor
 from judges.extract_rules import RuleEntities, RulePairs
-from judges.port import JudgeError
+from judges.port import Case, JudgeContext, JudgeError, Models
+from judges.registry import make_judge
 from judges.text import sentences
 from judges.window_model import MENTIONS, ModelAsker, Question, Window, plan
 from tests.judges.scripted import Scripted, scripted_extractor
@@ -308,3 +312,34 @@ def test_the_windows_of_any_text_slice_it(text):
         assert piece.text == text[start:end]
     read = {n for start, end in planned.spans for n in range(start, end)}
     assert read >= {n for start, end in model.words(text) for n in range(start, end)}
+
+
+# --- wiring ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(240)
+async def test_the_settings_choose_rules_or_models_for_either_half(tiny_models):
+    def made(**models):
+        judge = make_judge("structure", JudgeContext(models=Models(device="cpu", **models)))
+        methods = judge._methods(Case("id", JudgeInput(), {}, 0.0))
+        return judge, [methods[part].family for part in ("entities", "relations")]
+
+    folders = {"entity": str(tiny_models / "gliner"), "relation": str(tiny_models / "glirel")}
+    for chosen, families in [
+        ((), ["rules", "rules"]),
+        (("entity",), ["gliner", "rules"]),
+        (("relation",), ["rules", "glirel"]),
+        (("entity", "relation"), ["gliner", "glirel"]),
+    ]:
+        judge, found = made(**{name: folders[name] for name in chosen})
+        assert found == families
+        await judge.close()
+
+
+@pytest.mark.parametrize("library", ["gliner", "glirel"])
+def test_a_library_that_is_missing_is_named_with_the_extra(library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(JudgeError, match=re.escape("pip install 'glassbox[models]'")) as caught:
+        structure_extractor(*(("m", None) if library == "gliner" else (None, "m")))
+    assert caught.value.cause == "model_missing"
+    assert library in caught.value.detail

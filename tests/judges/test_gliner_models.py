@@ -38,7 +38,7 @@ def rounded(hits):
 
 
 def test_the_model_says_what_it_is(model, tiny_models, tmp_path):
-    assert model.made.model.startswith("gliner@sha256:")
+    assert model.made.model.startswith("gliner@sha256-")
     assert model.made.parameters["window"] == {"sub_tokens": 126, "words": 24, "overlap": "one sentence"}
     assert str(tiny_models) not in json.dumps(model.made._asdict())
     other = shutil.copytree(tiny_models / "gliner", tmp_path / "gliner")
