@@ -20,6 +20,7 @@ from judges.sentence_embedder import SentenceEmbedder, split
 from tests.judges.tiny_sentence_model import WINDOW, make
 
 pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
+pytestmark = pytest.mark.timeout(180)  # the first test imports torch
 
 QUERY = "which ferry crosses the harbour?"
 PASSAGES = [

@@ -37,6 +37,7 @@ def make(folder: Path, prompts: dict[str, str] | None = None) -> Path:
         sep_token="[SEP]",
         mask_token="[MASK]",
     ).save_pretrained(backbone)
+    torch.set_num_threads(1)  # on a busy machine, threads of so small a model would wait for one another
     torch.manual_seed(7)
     config = BertConfig(
         vocab_size=len(pieces),
