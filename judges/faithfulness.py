@@ -30,13 +30,13 @@ from judges.claims import (
     pieces,
     wilson,
 )
-from judges.languages import supported
+from judges.languages import supported, why_apart
 from judges.lexical.statements import abstains, only_courtesies, statements
 from judges.llm import Output, Session
 from judges.llm.schema import response_format
 from judges.port import Case, JudgeError
 from judges.shown import Shown, with_what_it_says, without_attacks
-from judges.tally import Claim, Tally, agreement, evidence, placed
+from judges.tally import MOST_PLACED, Claim, Tally, agreement, evidence, placed
 
 PART = "faithfulness"
 
@@ -105,7 +105,7 @@ async def find(case: Case, asking: Asking) -> Finding:
 
     def not_applicable(cause: str, found: Mapping[str, Any] = NOTHING, flags: tuple[str, ...] = ()) -> Finding:
         verdict = NotApplicable(part=PART, cause=cause, method=method(case, asking), flags=flags)
-        return Finding(verdict, {**where, **found}, claims=0 if "claims" in found else None)
+        return Finding(verdict, {**where, **found}, claims=len(found["claims"]) if "claims" in found else None)
 
     if (silent := why_silent(answer)) is not None:
         return not_applicable(silent, NO_CLAIMS)
@@ -129,8 +129,12 @@ async def find(case: Case, asking: Asking) -> Finding:
         "total": first.total,
         "support_method": "lexical_alignment",
     }
+    if len(claims[0]) > MOST_PLACED:
+        found["placed"] = MOST_PLACED
     if not first.total:
         return not_applicable("no_claims", found)
+    if steps.lexical and not first.supported and (apart := why_apart(answer, context.texts)) is not None:
+        return not_applicable(apart, found)
     found["wilson_95"] = [round(bound, 6) for bound in wilson(first.supported, first.total)]
     flags: tuple[str, ...] = ()
     if others:
@@ -210,7 +214,7 @@ class _Steps:
         self._asking, self._passages = asking, context.texts
         query = case.input.query or ""
         self._query = without_attacks(query).text or query
-        self._lexical = asking.client.endpoint.family == "lexical"
+        self.lexical = asking.client.endpoint.family == "lexical"
         self._sessions: dict[object, Session] = {}
         self._claims: list[str] = []
 
@@ -238,7 +242,7 @@ class _Steps:
         return [first, *[await self._verdicts() for _ in again]]
 
     def placed(self, runs: Sequence[Sequence[StatementVerdict]]) -> list[list[Claim]]:
-        return [placed(run, self.answer, lexical=self._lexical) for run in runs]
+        return [placed(run, self.answer, lexical=self.lexical) for run in runs]
 
     async def _statements(self) -> StatementGeneratorOutput:
         def ask(piece: str) -> Awaitable[StatementGeneratorOutput]:
@@ -291,7 +295,7 @@ class _Steps:
         """Whether a model that finds no claim in the piece is wrong: the rules see one, or two where a model that
         understands the text may well know better."""
         found = self.offline if piece == self.answer.text else statements(piece)
-        return len(found) >= (1 if self._lexical else 2)
+        return len(found) >= (1 if self.lexical else 2)
 
     def _session(self, asked: object) -> Session:
         """One for each thing asked: asked again, it is the next sample."""

@@ -694,6 +694,21 @@ async def test_a_hosted_model_is_asked_in_the_language_and_places_are_exact(pupp
     assert len(said.asked["AnswerRelevanceOutput"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [("de", "other_language"), ("fr", "other_language"), ("ru", "other_script"), ("zh", "other_script")],
+)
+async def test_the_offline_model_does_not_judge_words_of_one_language_by_those_of_another(client, answer, cause):
+    verdicts, _ = await parts(client, TONGUES[answer].supported, (f"{REBUILT} It is the only one of the county.",))
+    assert verdicts["faithfulness"].cause == cause
+
+
+async def test_a_hosted_model_may(puppet, connect):
+    puppet(**honest(StatementGeneratorOutput=statements(B), NLIStatementOutput=nli((B, 0))))
+    verdicts, _ = await parts(connect(), TONGUES["ru"].supported, PASSAGES, FAITHFUL)
+    assert verdicts["faithfulness"].score == 0
+
+
 FOREIGN = "When was it rebuilt, and who was the owner of it?"
 
 
