@@ -3,14 +3,20 @@ behind."""
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from glassbox.contract.canonical import canonical
 from glassbox.contract.request import JudgeInput, Passage
 from glassbox.contract.verdict import Failed, Scored
+from judges.calibration import CalibrationJudge
+from judges.embedders import EndpointEmbedder
+from judges.grounding import GroundingJudge
+from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
 from judges.llm import Endpoint, EndpointClient, EndpointError, Output
 from judges.llm.client import PAUSE_CAP_S
 from judges.port import Case
@@ -391,7 +397,7 @@ async def test_a_refusal_that_nothing_can_be_adapted_to_is_final(script, connect
     assert len(script.requests) == 2, "adapted once, refused again"
 
 
-# --- through a judge --------------------------------------------------------------------------------------------
+# --- through the judges --------------------------------------------------------------------------------------------
 
 
 def case(*passages: str, seconds: float = 100.0) -> Case:
@@ -421,3 +427,46 @@ async def test_one_bad_evaluation_does_no_harm_to_others_at_the_same_time(script
     judge = RelevanceJudge(connect(concurrency=3))
     made = await asyncio.gather(*(answer(judge, case(BAD if n % 3 == 0 else f"{GOOD} {n}")) for n in range(12)))
     assert [one.verdicts[0].state for one in made] == ["failed" if n % 3 == 0 else "scored" for n in range(12)]
+
+
+TEXTS = [
+    GOOD,
+    BAD,
+    "The mill of Tornby burned in 1911.",
+    "Its rebuilding took two years.",
+    "The spring of 1913 was dry.",
+]
+
+
+@pytest.mark.parametrize("make", [RelevanceJudge, GroundingJudge, embedding_judge])
+async def test_same_input_same_method_same_score_whatever_the_order_and_concurrency(lexical, make):
+    chance = random.Random(9)
+    parts: dict[str, dict[str, Any]] = {
+        "relevance": {"llm_relevance": {"repeats": 2}},
+        "grounding": {"faithfulness": {"repeats": 2}, "answer_relevancy": {"strictness": 2}},
+        "calibration": {"similarity_calibration": {}},
+    }
+
+    def one(n: int, kind: str) -> Case:
+        texts = random.Random(n).sample(TEXTS, k=5)
+        given = JudgeInput(
+            query=QUERY,
+            answer=f"{texts[0]} It has {n} windows. {texts[1]}",
+            retrieved_passages=[Passage(text=text) for text in texts],
+            chunk_scores=[1.0 - place / 10 for place in range(5)],
+        )
+        return Case(f"e-{n}", given, parts[kind], soon())
+
+    first: dict[int, Any] = {}
+    for concurrency in (1, 3, 64):
+        client = EndpointClient(Endpoint(lexical.url, CHAT_MODEL, EMBEDDING_MODEL, "", concurrency=concurrency))
+        judge = make(client)
+        order = chance.sample(range(12), k=12)
+        made = await asyncio.gather(*(answer(judge, one(n, judge.kind)) for n in order))
+        assert client.stats.peak <= concurrency
+        await judge.close()
+        await client.close()
+        for n, judgement in zip(order, made, strict=True):
+            assert "failed" not in {verdict.state for verdict in judgement.verdicts}
+            same = (judgement.verdicts, canonical(judgement.evidence), judgement.raw)
+            assert first.setdefault(n, same) == same
