@@ -23,9 +23,10 @@ from judges.calibration import CalibrationJudge
 from judges.embedders import Embedded, input_digest
 from judges.extract import Call, Extractor
 from judges.extract_models import ModelEntities, ModelPairs
+from judges.lexical import CHAT_MODEL
 from judges.lexical.faults import Faults
 from judges.lexical.server import LexicalServer
-from judges.llm import EndpointClient
+from judges.llm import Endpoint, EndpointClient
 from judges.port import NEEDS, Case, Judge, JudgeError, Judgement
 from judges.relevance import RelevanceJudge
 from judges.structure import StructureJudge
@@ -41,7 +42,16 @@ pytestmark = pytest.mark.timeout(180)
 SAMPLES = (files("glassbox.cli") / "samples" / "requests.jsonl").read_bytes().splitlines()
 NO_FAULTS = Faults()
 ONE = "transit-fare-01"
-POLICIES = "[policy.strict.judges.semantic_faithfulness.parts.answer_relevancy]\nstrictness = 3\n"
+POLICIES = """
+[policy.often.judges.contextual_precision.parts.llm_relevance]
+repeats = 3
+[policy.often.judges.semantic_faithfulness.parts]
+faithfulness = {repeats = 3}
+answer_relevancy = {repeats = 2, strictness = 3}
+[policy.fused.judges.semantic_faithfulness.parts.faithfulness]
+estimator = "fused"
+"""
+"""Other ways to ask than the default's."""
 OWN = """
 [policy.toned.judges.tone]
 weight = 0.1
@@ -80,6 +90,7 @@ def judged(
     policy: str = "offline",
     policies: str = POLICIES,
     faults: Faults = NO_FAULTS,
+    connect: Callable[[Endpoint, bytes], EndpointClient] = EndpointClient,
     replaced: Callable[[EndpointClient], Mapping[str, Judge]] = lambda client: {},
 ) -> Path:
     """A data folder in which requests were judged."""
@@ -87,7 +98,7 @@ def judged(
     async def judge() -> None:
         settings = settings_of(folder)
         async with LexicalServer(faults=faults) as server:
-            client = EndpointClient(settings.endpoint(server.url), settings.id_key(), jitter=lambda: 1.0)
+            client = connect(settings.endpoint(server.url), settings.id_key())
             await judge_into(folder, requests, client, load_policies(policies), policy, replaced(client))
             await client.close()
 
@@ -320,12 +331,31 @@ def test_a_record_that_is_not_what_its_evidence_says(samples: Path) -> None:
     assert "the record is not what its evidence says: score" in part(made, "terminology").detail
 
 
-def test_the_policy_is_the_one_on_record(tmp_path: Path) -> None:
-    """Three questions of one prompt, by a policy that is not the default here."""
-    made = again(judged(tmp_path, policy="strict"))
+@pytest.mark.parametrize(("policy", "samples"), [("often", [0, 1, 2]), ("fused", [0])])
+def test_the_policy_is_the_one_on_record(tmp_path: Path, policy: str, samples: list[int]) -> None:
+    made = again(judged(tmp_path, policy=policy))
     assert made.equal is True
-    sealed = dossier(tmp_path).sealed["grounding"]["evidence"]["answer_relevancy"]
-    assert [call["sample"] for call in sealed["calls"] if call["schema"] != "embeddings"] == [0, 1, 2]
+    calls = dossier(tmp_path).sealed["grounding"]["evidence"]["faithfulness"]["calls"]
+    assert sorted({call["sample"] for call in calls}) == samples
+
+
+class Aliased(EndpointClient):
+    """An endpoint that is asked for one model and says that another served."""
+
+    async def post(self, path: str, body: Mapping[str, Any], deadline: float) -> bytes:
+        if "messages" not in body:
+            return await super().post(path, body, deadline)
+        said = json.loads(await super().post(path, {**body, "model": CHAT_MODEL}, deadline))
+        return json.dumps({**said, "model": "judge-2026-01-31"}).encode()
+
+
+def test_the_model_that_was_asked_for_need_not_be_the_one_that_served(tmp_path: Path) -> None:
+    def alias(endpoint: Endpoint, key: bytes) -> EndpointClient:
+        return Aliased(replace(endpoint, model="judge-latest"), key)
+
+    made = again(judged(tmp_path, connect=alias))
+    assert made.equal is True
+    assert dossier(tmp_path).verdicts["faithfulness"]["method"]["model"] == "judge-2026-01-31"
 
 
 class Late:
