@@ -429,6 +429,10 @@ async def test_one_bad_evaluation_does_no_harm_to_others_at_the_same_time(script
     assert [one.verdicts[0].state for one in made] == ["failed" if n % 3 == 0 else "scored" for n in range(12)]
 
 
+def embedding_judge(client: EndpointClient) -> CalibrationJudge:
+    return CalibrationJudge(EndpointEmbedder(client))
+
+
 TEXTS = [
     GOOD,
     BAD,
