@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from glassbox.contract.canonical import canonical, sha256_hex
-from glassbox.contract.request import JudgeInput
+from glassbox.contract.request import Document, JudgeInput, Passage
 from glassbox.contract.verdict import Method, NotApplicable, Scored
 from judges import ragas_metrics
 from judges.asking import Asking, Finding
@@ -77,13 +77,8 @@ class Context:
 
     @classmethod
     def of(cls, given: JudgeInput) -> Context:
-        """The passages, or the source documents where no passage has a word."""
-        passages = cls._from("passages", given.retrieved_passages or [])
-        return passages if passages.shown else cls._from("source_documents", given.source_documents or [])
-
-    @classmethod
-    def _from(cls, origin: str, documents: Sequence[Any]) -> Context:
-        kept = [(n, document) for n, document in enumerate(documents) if any(map(str.isalnum, document.text))]
+        origin, documents = _documents(given)
+        kept = [(n, document) for n, document in enumerate(documents) if _has_a_word(document)]
         return cls(
             origin,
             [without_attacks(document.text) for _, document in kept],
@@ -94,6 +89,18 @@ class Context:
     @property
     def texts(self) -> list[str]:
         return [shown.text for shown in self.shown]
+
+
+def _documents(given: JudgeInput) -> tuple[str, Sequence[Passage | Document]]:
+    """The passages, or the source documents where no passage has a word."""
+    passages = given.retrieved_passages or []
+    if any(map(_has_a_word, passages)):
+        return "passages", passages
+    return "source_documents", given.source_documents or []
+
+
+def _has_a_word(document: Passage | Document) -> bool:
+    return any(map(str.isalnum, document.text))
 
 
 async def find(case: Case, asking: Asking) -> Finding:
@@ -179,7 +186,7 @@ def method(case: Case, asking: Asking) -> Method:
         parameters={
             **asking.parameters(),
             "rules": VERSION,
-            "context": Context.of(case.input).origin,
+            "context": _documents(case.input)[0],
             "repeats": _repeats(case),
             "answer_piece": PIECE_CHARACTERS,
             **({} if fused else {"claims_a_call": CLAIMS_A_CALL}),

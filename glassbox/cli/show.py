@@ -154,6 +154,7 @@ def claims(dossier: Dossier) -> list[str]:
         mark = "?" if claim.get("undecided") else "+" if claim.get("verdict") else "-"
         support = claim.get("support") or {}
         where = f" (rank {support['passage'] + 1})" if isinstance(support.get("passage"), int) else ""
+        where += "" if claim.get("counted", True) else " (inside a suspected attack: not counted)"
         lines.append(f"{mark} {claim.get('text')}{where}")
         if claim.get("reason"):
             lines.append(f"    {claim['reason']}")
