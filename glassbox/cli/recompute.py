@@ -28,11 +28,12 @@ _RESULTS = {
     "other_method": "the method has changed",
     "unknown": "cannot tell",
 }
+_LEFT = {"not_kept": "standing alone", "other_method": "by another method", "unknown": "untold"}
 
 
 def recompute(
     evaluation_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="An evaluation id, or the beginning of one.")
+        str | None, typer.Argument(metavar="ID", help="An evaluation id, or the beginning of one.")
     ] = None,
     file: Annotated[
         Path | None, typer.Option(help="A bundle of `glassbox proof --with-evidence` instead; needs no data folder.")
@@ -127,9 +128,9 @@ def _beside(kind: Kind, fenced: bool) -> Iterator[str]:
 
 
 def _summary(made: Recomputation) -> str:
-    counts = Counter(_RESULTS[part.result] for part in made.parts)
+    left = Counter(_LEFT[part.result] for part in made.parts if part.result in _LEFT)
     sources = Counter(part.source for part in made.parts if part.source != "verdict")
     head = {True: "all equal", False: "something differs", None: "cannot tell"}[made.equal]
     told = ", ".join(f"{count} from the {source}" for source, count in sources.items()) or "none recomputed"
-    rest = "".join(f", {count} {result}" for result, count in counts.items() if result not in ("equal", "differs"))
+    rest = "".join(f", {count} {how}" for how, count in left.items())
     return f"{head}: {len(made.parts)} parts, {told}{rest}"

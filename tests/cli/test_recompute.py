@@ -225,7 +225,7 @@ def test_a_lost_raw_output_cannot_be_recomputed(folder: Path, command: Command) 
     code, out, _ = command(folder, "recompute", ONE)
     assert code == 2
     assert out.count("raw outputs are lost") == 4
-    assert out.splitlines()[-1] == "cannot tell: 7 parts, 3 from the request, 4 cannot tell"
+    assert out.splitlines()[-1] == "cannot tell: 7 parts, 3 from the request, 4 untold"
     code, _, err = command(folder, "proof", ONE, "-o", "proof.json", "--with-evidence")
     assert code == 0
     assert "raw outputs are lost or damaged" in err
