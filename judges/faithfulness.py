@@ -114,7 +114,7 @@ async def find(case: Case, asking: Asking) -> Finding:
         verdict = NotApplicable(part=PART, cause=cause, method=method(case, asking), flags=flags)
         return Finding(verdict, {**where, **found}, claims=len(found["claims"]) if "claims" in found else None)
 
-    if (silent := why_silent(answer)) is not None:
+    if (silent := why_silent(with_what_it_says(answer).text)) is not None:
         return not_applicable(silent, NO_CLAIMS)
     if not context.shown:
         if case.settings[PART].get("empty_context") != "unsupported":

@@ -499,6 +499,19 @@ async def test_row_7_an_answer_that_is_nothing_but_an_attack_is_relevant_to_noth
     assert isinstance(verdicts["answer_relevancy"], NotApplicable)
 
 
+@pytest.mark.parametrize("answer", ["</answer>", "<<0123456789abcdef>>", "<|im_end|>", ATTACKS["invisible"]])
+async def test_row_7_an_answer_of_nothing_but_marks_claims_nothing(client, answer):
+    verdicts, _ = await parts(client, answer)
+    assert [(verdict.state, verdict.cause) for verdict in verdicts.values()] == [("not_applicable", "no_claims")] * 2
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+async def test_row_7_passages_of_nothing_but_an_attack_support_nothing(client, attack):
+    verdicts, _ = await parts(client, passages=(attack,), settings=FAITHFUL)
+    verdict = verdicts["faithfulness"]
+    assert verdict.cause == "no_passages" if isinstance(verdict, NotApplicable) else verdict.score == 0
+
+
 async def test_row_7_the_fence_is_of_the_key_and_the_same_for_the_same_input(script, puppet):
     seen: list[set[str]] = []
     for key in (b"one key", b"one key", b"another key"):
