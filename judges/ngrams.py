@@ -6,7 +6,7 @@ does not have can match nothing.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, count, pairwise, repeat
 from typing import NamedTuple
@@ -19,6 +19,7 @@ Numbers = NDArray[np.int64]
 OTHER = -1
 """Number of a word that the answer does not have, and of the gap after each source."""
 _AT_ONCE = 16_000  # cells of the table of windows; an array of them fits the cache and is not mapped anew each time
+_SIZE = np.dtype(np.int64).itemsize
 _NO_GRAM = np.iinfo(np.int64).max
 
 
@@ -93,6 +94,12 @@ class SourceWords:
         """Those of one source."""
         return self.flat[self.starts[source] : self.starts[source] + self.lengths[source]]
 
+    def have(self, answer: AnswerWords) -> NDArray[np.bool_]:
+        """For each word of the answer whether some source has it."""
+        known = np.zeros(len(answer.numbers) + 1, dtype=bool)
+        known[self.flat] = True  # the last one is for `OTHER`
+        return known[answer.flat]
+
     def number(self, places: Numbers) -> Numbers:
         """Of the source in which each place of `flat` lies."""
         return np.searchsorted(self.starts, places, side="right") - 1
@@ -121,28 +128,28 @@ def overlaps(answer: AnswerWords, sources: SourceWords, orders: int) -> list[Ove
     return found
 
 
-def align(answer: AnswerWords, bounds: Sequence[int], sources: SourceWords) -> list[Window]:
-    """For each sentence, the answer's words `[bounds[i], bounds[i + 1])`, of n words the n-word window inside one
-    source with the most clipped unigram matches.
+def align(answer: AnswerWords, lengths: Iterable[int], sources: SourceWords) -> list[Window]:
+    """For each sentence, the answer's next n words by `lengths`, the n-word window inside one source with the most
+    clipped unigram matches.
 
     Ties go to a window equal to the sentence, then to the earliest. A source shorter than n is one window.
     With nothing in common it is the first window there is; some source must have a word. O(source words) for each
     sentence that is neither verbatim nor repeated, in bounded memory.
     """
-    keys = [answer.flat[start:end].tobytes() for start, end in pairwise(bounds)]
+    bounds = pairwise(accumulate(lengths, initial=0))
+    keys = [answer.flat[start:end].tobytes() for start, end in bounds]
     raw = sources.flat.tobytes()
     found = {key: _find(raw, key) for key in dict.fromkeys(keys)}
     reworded = [key for key, start in found.items() if start < 0]
     closest = _closest([np.frombuffer(key, dtype=np.int64) for key in reworded], answer, sources)
     best = dict(zip(reworded, closest, strict=True))
     windows = []
-    for key, (first, end) in zip(keys, pairwise(bounds), strict=True):
-        length = end - first
+    for key in keys:
+        length = len(key) // _SIZE
         start, matches = best.get(key) or (found[key], length)
         source = bisect_right(sources.starts, start) - 1
         start -= sources.starts[source]
-        end = min(start + length, sources.lengths[source])
-        windows.append(Window(source, start, end, matches, found[key] >= 0))
+        windows.append(Window(source, start, min(start + length, sources.lengths[source]), matches, found[key] >= 0))
     return windows
 
 
@@ -170,26 +177,26 @@ def _closest(sentences: Sequence[Numbers], answer: AnswerWords, sources: SourceW
         # Every occurrence of a sentence's word: its rank among those of the word, its place in the sources.
         rank = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
         index = np.repeat(group[word[some]], times) + rank
-        place = places[index]
+        place = places.take(index)
         clip = np.repeat(wanted[some], times)
-        row = np.repeat(sentence[some] - top, times)
+        row = np.repeat((sentence[some] - top) * size, times)
         # A word at p counts in the windows that begin after the occurrence that would exceed the clip, hold p and lie
         # in p's source: one step up, one step down. A window that would overrun its source holds a part of what an
         # earlier one holds, so the first maximum is never one of them.
-        beyond = np.where(rank >= clip, places[np.maximum(index - clip, 0)], -1)
-        first = np.maximum(np.maximum(beyond, place - lengths[row + top]) + 1, floors[index])
-        cells = min(rows, len(sentences) - top) * size
-        steps = np.bincount(row * size + first, minlength=cells) - np.bincount(row * size + place + 1, minlength=cells)
+        beyond = np.where(rank >= clip, places.take(index - clip, mode="clip"), -1)
+        first = np.maximum(beyond, place - np.repeat(lengths[sentence[some]], times)) + 1
+        first = np.maximum(first, floors.take(index))
+        steps = np.bincount(row + first, minlength=min(rows, len(sentences) - top) * size)
+        steps[row + place + 1] -= 1
         matches = np.cumsum(steps).reshape(-1, size)
         starts = matches.argmax(axis=1)
-        most = matches.max(axis=1)
+        most = matches[np.arange(len(starts)), starts]
         yield from zip(np.where(most, starts, nowhere).tolist(), most.tolist(), strict=True)
 
 
 def _find(raw: bytes, pattern: bytes) -> int:
     """First position of the pattern's numbers in an array's bytes, or -1."""
-    size = np.dtype(np.int64).itemsize
     found = raw.find(pattern)
-    while found > 0 and found % size:
+    while found > 0 and found % _SIZE:
         found = raw.find(pattern, found + 1)
-    return found // size
+    return found // _SIZE

@@ -5,11 +5,11 @@ sentence of the answer is held against the window of a source that shares the mo
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from importlib.metadata import version
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,13 @@ from sacrebleu.metrics.bleu import BLEU
 
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Method, NotApplicable, Scored
+from judges.injection import suspects
 from judges.lexical.statements import abstains
 from judges.ngrams import OTHER, AnswerWords, Numbers, SourceWords, align, overlaps
 from judges.port import NEEDS, Case, Judgement
 from judges.rouge import Prediction, Rouge, best, rouge
-from judges.sources import sources_of
+from judges.shown import Shown, with_what_it_says, without_attacks
+from judges.sources import Sources, sources_of
 from judges.text import RULES, language, script, sentences
 from judges.tokens import Tokens
 
@@ -67,8 +69,8 @@ class Comparison:
     def __init__(self, words: Sequence[str], sources: Iterable[Sequence[str]]) -> None:
         self.answer = AnswerWords(words)
         self.sources = SourceWords([self.answer.numbered(source) for source in sources])
-        shared = np.isin(self.answer.flat, self.sources.flat)
-        self.prediction = Prediction(self.answer.flat[shared].tolist())  # no other word is in a common subsequence
+        # No other word is in a common subsequence.
+        self.prediction = Prediction(self.answer.flat[self.sources.have(self.answer)].tolist())
 
     def figures(self, references: SourceWords) -> Figures:
         """Against each reference, taken from the sources, as its library does it with several: BLEU clips an n-gram by
@@ -131,40 +133,76 @@ class TerminologyJudge:
 
 
 def judge_wording(given: JudgeInput, reference: str) -> Judgement:
-    """`reference`: `aligned` or `whole_sources`, which of the two comparisons gives the score."""
-    method = _method(reference)
+    """`reference`: `aligned` or `whole_sources`, which of the two comparisons gives the score.
+
+    What a source says to the judge is not there to be quoted. An answer that says something to the judge is read with
+    it and without it, and the lower score counts: neither can it raise the score, nor can words be hidden in it.
+    """
     sources = sources_of(given)
+    texts = [_Text.of(text, without_attacks) for text in sources.texts]
     answer = given.answer or ""
-    spans = sentences(answer)
+    cuts = (with_what_it_says, without_attacks) if suspects(answer) else (with_what_it_says,)
+    return min((_judge(_Text.of(answer, cut), texts, sources, reference) for cut in cuts), key=_rank)
+
+
+def _rank(judgement: Judgement) -> Decimal:
+    [verdict] = judgement.verdicts
+    return verdict.score if isinstance(verdict, Scored) else Decimal(2)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """What is read of a text: its words are those of `shown.text`."""
+
+    shown: Shown
+    tokens: Tokens
+
+    @classmethod
+    def of(cls, given: str, cut: Callable[[str], Shown]) -> "_Text":
+        shown = cut(given) if suspects(given) else Shown(given, None, ())
+        return cls(shown, Tokens.of(shown.text))
+
+    def sentences(self) -> list[tuple[int, int]]:
+        """The words `[first, end)` of each sentence. The number or letter of a list item is in none."""
+        bounds = np.array(sentences(self.shown.text)).reshape(-1, 2)
+        return list(map(tuple, self.tokens.starts.searchsorted(bounds).tolist()))
+
+    def span(self, first: int, end: int) -> list[int]:
+        """Characters of the given text from the beginning of word `first` to the end of the word before `end`."""
+        return list(self.shown.span(*self.tokens.span(first, end)))
+
+
+def _judge(answer: _Text, texts: Sequence[_Text], sources: Sources, reference: str) -> Judgement:
+    method = _method(reference)
     evidence: dict[str, Any] = {"sources": sources.evidence(), "reference": reference}
-    if not spans:
+    said = answer.shown.text
+    pieces = answer.sentences()
+    if not pieces:
         return _not_applicable("too_short", method, evidence)
-    if abstains(answer):
+    if abstains(said):
         return _not_applicable("abstained", method, evidence)
-    texts = [Tokens.of(text) for text in sources.texts]
-    if not any(text.words for text in texts):
+    if not any(text.tokens.words for text in texts):
         return _not_applicable("no_sources", method, evidence)
 
-    mine = Tokens.of(answer)
-    comparison = Comparison(mine.words, [text.words for text in texts])
+    words = [word for start, end in pieces for word in answer.tokens.words[start:end]]
+    comparison = Comparison(words, [text.tokens.words for text in texts])
     whole = comparison.sources
-    bounds = [*mine.starts.searchsorted([span.start for span in spans]).tolist(), len(mine.words)]
-    windows = align(comparison.answer, bounds, whole)
+    windows = align(comparison.answer, [end - start for start, end in pieces], whole)
     evidence["windows"] = [
         {
-            "answer_span": mine.span(start, end),
+            "answer_span": answer.span(start, end),
             "words": end - start,
             "source": sources.ids[window.source],
             "source_span": texts[window.source].span(window.start, window.end),
             "matches": window.matches,
             "verbatim": window.verbatim,
         }
-        for (start, end), window in zip(pairwise(bounds), windows, strict=True)
+        for (start, end), window in zip(pieces, windows, strict=True)
     ]
-    if sum(window.matches for window in windows) < FOREIGN_BELOW * len(mine.words):
-        source_text = "\n".join(sources.texts)
+    if sum(window.matches for window in windows) < FOREIGN_BELOW * len(words):
+        source_text = "\n".join(text.shown.text for text in texts)
         for cause, tell in (("other_script", script), ("other_language", language)):
-            here, there = tell(answer), tell(source_text)
+            here, there = tell(said), tell(source_text)
             if here and there and here != there:
                 evidence[cause] = {"answer": here, "sources": there}
                 return _not_applicable(cause, method, evidence)
@@ -188,6 +226,7 @@ def _method(reference: str) -> Method:
         version=version("sacrebleu"),
         parameters={
             "bleu": {"orders": ORDERS, "effective_order": True, "smooth": "exp", "tokenize": "none"},
+            # rougeL: over the whole text, whose line breaks mean nothing; rougeLsum would take it line by line.
             "rouge": {"types": ["rouge1", "rouge2", "rougeL"], "stemmer": False, "arithmetic": "rouge-score 0.1.2"},
             "score": "harmonic mean of BLEU-4 and ROUGE-L F1",
             "words": RULES,
@@ -195,5 +234,6 @@ def _method(reference: str) -> Method:
             "window": "words of the sentence, inside one source; ties: equal to the sentence, then earliest",
             "whole_sources": "each source a reference; BLEU clips by the best, ROUGE takes the best F1",
             "foreign_below": str(FOREIGN_BELOW),
+            "attacks": "left out of sources; the answer is read with and without its own, the lower score counts",
         },
     )

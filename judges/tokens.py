@@ -13,7 +13,10 @@ from judges.text import normalise, word_spans
 # Texts in Latin letters are read in a few strokes of C instead of one step a word: every character becomes "a", "0" or
 # what else counts for the bounds of words, and all that is in no word becomes a blank. A test holds it to `word_spans`.
 _ASCII = frozenset(map(chr, range(128)))
-_BLANKS = str.maketrans(dict.fromkeys(set(string.whitespace + string.punctuation) - set(".,'"), " "))
+_BLANKS = (string.whitespace + string.punctuation).translate(str.maketrans("", "", ".,'"))
+_PLAIN = bytes.maketrans(
+    (string.ascii_uppercase + _BLANKS).encode(), (string.ascii_lowercase + " " * len(_BLANKS)).encode()
+)
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,9 @@ def _plain(text: str) -> NDArray[np.uint8] | None:
             return None
         for character in others:
             text = text.replace(character, _stand_in(character))
-    plain = text.lower().translate(_BLANKS)
-    if not plain.isprintable():  # it has control characters
+    codes = np.frombuffer(bytearray(f" {text} ".encode().translate(_PLAIN)), dtype=np.uint8)
+    if codes.min() < ord(" ") or codes.max() > ord("z"):  # control characters
         return None
-    codes = np.frombuffer(bytearray(f" {plain} ", "ascii"), dtype=np.uint8)
     # What is left below the digits are points, commas and apostrophes: an apostrophe joins letters and digits, the
     # others join digits, and one that joins nothing is in no word.
     at = np.flatnonzero((codes != ord(" ")) & (codes < ord("0")))
