@@ -1,17 +1,22 @@
-"""Requests judged into a data folder by the roles' own code in this process, without a broker."""
+"""Requests judged into a data folder by the roles' own code in this process, without a broker, and judged again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from glassbox.cli.dossier import Dossier, archive
+from glassbox.cli.recomputation import Part, Recomputation, recompute
 from glassbox.cli.wiring import make_judge, own_judges
 from glassbox.contract.events import RESULT, rfc3339
-from glassbox.contract.policy import Policy
+from glassbox.contract.policy import Policy, load_policies
 from glassbox.settings import Settings
-from judges.llm import EndpointClient
+from judges.lexical.faults import Faults
+from judges.lexical.server import LexicalServer
+from judges.llm import Endpoint, EndpointClient
 from judges.port import NEEDS, Judge
 from judges.run import answer
 from ledger.evidence import EvidenceVault
@@ -23,6 +28,10 @@ from streams.topics import REQUESTS, RESULTS, judge_topic
 from streams.worker import Worker
 from tests.streams.doubles import Feed, MemoryOutbox
 
+SAMPLES = (files("glassbox.cli") / "samples" / "requests.jsonl").read_bytes().splitlines()
+ONE = "transit-fare-01"
+"""The first of them."""
+NO_FAULTS = Faults()
 NOW = 1_700_000_000_000
 
 
@@ -30,7 +39,7 @@ def settings_of(folder: Path) -> Settings:
     return Settings(data_dir=folder)
 
 
-async def judge_into(
+async def _judge_into(
     folder: Path,
     requests: Iterable[bytes],
     client: EndpointClient,
@@ -68,3 +77,50 @@ async def judge_into(
     await ledger.append(records)
     await ledger.close()
     await vault.close()
+
+
+def judged(
+    folder: Path,
+    requests: Iterable[bytes] = SAMPLES[:1],
+    *,
+    policy: str = "offline",
+    policies: str = "",
+    faults: Faults = NO_FAULTS,
+    connect: Callable[[Endpoint, bytes], EndpointClient] = EndpointClient,
+    replaced: Callable[[EndpointClient], Mapping[str, Judge]] = lambda client: {},
+) -> Path:
+    """A data folder in which requests were judged."""
+
+    async def judge() -> None:
+        settings = settings_of(folder)
+        async with LexicalServer(faults=faults) as server:
+            client = connect(settings.endpoint(server.url), settings.id_key())
+            await _judge_into(folder, requests, client, load_policies(policies), policy, replaced(client))
+            await client.close()
+
+    asyncio.run(judge())
+    return folder
+
+
+async def dossiers(folder: Path, ids: Iterable[str]) -> list[Dossier]:
+    async with archive(settings_of(folder)) as records:
+        return [await records.dossier(evaluation_id) for evaluation_id in ids]
+
+
+async def scorecards(folder: Path) -> list[str]:
+    log = MerkleLog.reader(settings_of(folder).ledger_path)
+    ids = await log.find("", 1000)
+    await log.close()
+    return [evaluation_id for evaluation_id in ids if not evaluation_id.startswith("policy:")]
+
+
+def dossier(folder: Path, evaluation_id: str = ONE) -> Dossier:
+    return asyncio.run(dossiers(folder, [evaluation_id]))[0]
+
+
+def again(folder: Path, found: Dossier | None = None) -> Recomputation:
+    return asyncio.run(recompute(found or dossier(folder), settings_of(folder).id_key()))
+
+
+def part(made: Recomputation, name: str) -> Part:
+    return next(part for part in made.parts if part.part == name)
