@@ -36,7 +36,7 @@ STEP = 32
 """Sub-tokens: lengths are rounded up to a multiple."""
 LONGEST = 8_192
 """Sub-tokens of a window, whatever the model could read: the cost of attention grows with their square."""
-_ON_CPU = 256  # sub-tokens of a batch: more do not make a CPU faster
+_ON_CPU = 512  # sub-tokens of a batch: more do not make a CPU faster
 _ON_GPU = 8_192
 _KEPT_BYTES = 64 << 20
 
