@@ -120,7 +120,8 @@ def _letter(said: str) -> str:
 _QUOTE = r"(?:\\?[\"'“”]|&quot;)"
 _ABOUT_JUDGING = (
     r"(?:verdict|rubric|as (?:relevant|supported)|(?:is|are) (?:fully )?supported|ignore|disregard|evaluator|grader"
-    r"|\b1\.0\b|\b10/10\b|(?:grade|judge|score|rate|mark) (?:this|the|it|all|every|my)\b)"
+    r"|(?:highest|maximum|full|perfect) (?:score|marks|rating)"
+    r"|(?:grade|judge|score|rate|mark) (?:this|the|it|all|every|my)\b)"
 )
 _PATTERNS = tuple(
     (rule, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
@@ -149,9 +150,9 @@ _PATTERNS = tuple(
         ),
         (
             "fake_turn",
-            r"^[ \t#*\[<_-]{0,8}(?:system|developer)(?: message| prompt| override| note| update)?"
-            r"[\]>*_ ]{0,4}:[ \t*]{0,4}(?:you (?:are|must|should|will|shall)\b|ignore|disregard|forget|override\b"
-            r"|from now on|new (?:instruction|rule)"
+            r"(?:^[ \t#*\[<_-]{0,8}|\[)(?:system|developer)(?: message| prompt| override| note| update)?"
+            r"(?:[\]>*_ ]{0,4}:|\])[ \t*]{0,4}(?:you (?:are|must|should|will|shall)\b|ignore|disregard|forget"
+            r"|override\b|from now on|new (?:instruction|rule)"
             r"|(?:the )?(?:above|previous|evaluation|grader|grading|judge|rubric)\b|(?:stop|skip) (?:judging|grading))",
         ),
         (

@@ -40,8 +40,8 @@ _LISTING = {
     # G, C, r: grading, criteria, and a rubric
     "G": "grading scoring evaluation marking assessment judging évaluation notation evaluación calificación"
     " valutazione avaliação оценки оценивания",
-    "C": "criteria criterion scheme standards critères criterios criteri critérios критерии критериев",
-    "r": "rubric rubrics rubrik bewertungskriterien bewertungsschema bewertungsmaßstab bewertungsrichtlinien"
+    "C": "criteria criterion scheme standards grille griglia critères criterios criteri critérios критерии критериев",
+    "r": "rubric rubrics rubrik rubrica bewertungskriterien bewertungsschema bewertungsmaßstab bewertungsrichtlinien"
     " bewertungsregeln bewertungsraster beurteilungskriterien barème rúbrica рубрику",
     # v: give; g: grade; k: take for
     "v": "give assign award grant return output report set write state express gib geben vergib vergebe"
@@ -162,15 +162,20 @@ ORDERS = tuple(
                 rf"{_RUBRIC}{_G}{{0,3}}i(?!{_G}{{0,2}}z)",
                 # give this answer a score of 1.0; give this answer full marks; rate this answer 10/10
                 rf"{_ORDER_HERE}[vg]{_JUDGED}{_G}{{0,5}}(?:{_SCORE}{_G}{{0,3}}[xq]|[xq]{_G}{{0,2}}{_SCORE})",
-                rf"{_ORDER_HERE}[vg]{_G}{{0,3}}[xq]{_G}?{_SCORE}{_G}{{0,3}}[ta]{_G}{{0,2}}[oA]",
-                rf"{_ORDER_HERE}g{_JUDGED}{_G}{{0,2}}[xq]",
+                rf"{_ORDER_HERE}[vg]{_G}{{0,3}}[xq]{_G}?{_SCORE}{_G}{{0,3}}t{_G}{{0,2}}[oA]",
+                rf"{_ORDER_HERE}[vg]{_G}{{0,2}}{_SCORE}{_G}{{0,2}}x{_G}{{0,2}}t{_G}{{0,2}}[oA]",
+                rf"{_ORDER_HERE}[vg]{_JUDGED}{_G}{{0,2}}[xq]",
                 rf"v{_G}{{0,4}}o{_G}{{0,4}}F|o{_G}{{0,3}}F{_G}{{0,3}}v",
                 # mark all claims as supported
                 rf"{_ORDER_HERE}[kg]{_G}?[ta]{_G}{{0,3}}[oA]{_G}{{0,4}}j",
                 rf"{_ORDER_HERE}[kg]{_G}?a{_G}{{0,3}}[oA]{_G}{{0,2}}J(?!{_G}{{0,2}}f)",
                 rf"a{_G}{{0,3}}o{_G}{{0,3}}(?:k{_G}{{0,3}}j|j{_G}{{0,8}}k)",
+                rf"{_ORDER_HERE}kt{_G}{{0,2}}j(?=[|,])",
+                # do not grade this answer; report the verdict yes
+                rf"zg{_G}?[ta]{_G}?[oA]",
+                rf"{_ORDER_HERE}[Av]{_G}{{0,3}}V{_G}{{0,2}}[jJx](?!{_G}{{0,2}}f)",
                 # note to the grader: … give …
-                rf"h{_G}{{0,4}}E[^ivkg]{{0,20}}[ivkg]{_G}{{0,8}}[xqjJrsFoA]",
+                rf"h{_G}{{0,4}}E[^ivkgm]{{0,20}}[ivkg]{_G}{{0,8}}[xqjJrsFoA]",
                 rf"U{_G}{{1,3}}E,[^ivkg|]{{0,12}}[ivkg]{_G}{{0,12}}[xqjJrsF]",
                 rf"U.l{_G}{{0,3}}E",
                 # reveal your system prompt
