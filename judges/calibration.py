@@ -226,14 +226,14 @@ def _entity_hits(entities: Sequence[str], passages: Sequence[_Passage]) -> dict[
     """Each entity once, under the first of its spellings."""
     phrases = {f" {name_form(entity, terms(entity))} ": entity for entity in reversed(entities)}
     phrases.pop("  ", None)
-    whole = "\n".join(passage.phrase for passage in passages)
-    rows = [
-        {
-            "entity": entity,
-            "passages": [each.name for each in passages if phrase in each.phrase] if phrase in whole else [],
-        }
-        for phrase, entity in reversed(phrases.items())
-    ]
+    known = {word for passage in passages for word in passage.phrase.split()}  # a quick no for most that are absent
+
+    def standing_in(phrase: str) -> list[str]:
+        if not known.issuperset(phrase.split()):
+            return []
+        return [each.name for each in passages if phrase in each.phrase]
+
+    rows = [{"entity": entity, "passages": standing_in(phrase)} for phrase, entity in reversed(phrases.items())]
     found = sum(bool(row["passages"]) for row in rows)
     return {"entities": rows, "found": found, "score": found / len(rows) if rows else None}
 
