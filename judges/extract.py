@@ -93,7 +93,12 @@ class Pairing:
 
 
 class EntityExtractor(Protocol):
-    """Finds entities. An implementation may gather the calls of many evaluations into a batch."""
+    """Finds entities. An implementation may gather the calls of many evaluations into a batch.
+
+    `reads_queries`: whether it wants the query among the texts. A model is spared it: what a query names is looked for
+    by its words, for which rules suffice."""
+
+    reads_queries: bool
 
     def method(self, settings: Settings) -> Method:
         """How the part `entities` is judged under its settings."""

@@ -40,6 +40,8 @@ _JOINED = "judges.extract_models/1"
 class ModelEntities:
     """What an entity model finds, and the values of the text."""
 
+    reads_queries = False
+
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 

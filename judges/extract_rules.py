@@ -21,6 +21,8 @@ _VERSION = "2"
 class RuleEntities:
     """Deterministic and without a model; the policy's labels and threshold mean nothing to it."""
 
+    reads_queries = True  # it tells which words are names
+
     def method(self, settings: Settings) -> Method:
         return Method(
             name="glassbox.entities@rules",

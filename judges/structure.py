@@ -10,7 +10,7 @@ from typing import Any
 from glassbox.contract.judge_settings import Relations
 from glassbox.contract.verdict import Method, NotApplicable, Scored
 from judges.extract import NUMERAL, Call, Entity, Extractor, Pair
-from judges.extract_rules import rule_extractor
+from judges.extract_rules import find_entities, rule_extractor
 from judges.lexical.statements import abstains
 from judges.matching import Index, Named, Place, name
 from judges.pairs import Assertion, Related, assertions, relate
@@ -173,9 +173,13 @@ class StructureJudge:
         cause = "abstained" if abstains(texts.answer.text) else "no_sources" if not texts.given else None
         if cause:
             return self._judgement(case, dict.fromkeys(case.settings, cause), evidence)
-        read = [texts.answer.text, texts.query.text, *(text.text for text in texts.given)]
-        readings = await self._extractor.entities.entities(read, case.settings.get("entities", {}))
-        found, asked, *given = [reading.entities for reading in readings]
+        extractor = self._extractor.entities
+        read = [
+            text.text for text in (texts.answer, *texts.given, *((texts.query,) if extractor.reads_queries else ()))
+        ]
+        readings = await extractor.entities(read, case.settings.get("entities", {}))
+        asked = readings.pop().entities if extractor.reads_queries else find_entities([texts.query.text])[0]
+        found, *given = [reading.entities for reading in readings]
         found = _counted(found)
         matched = await asyncio.to_thread(match, texts, found, asked, given)
         evidence["entities"] = await asyncio.to_thread(entity_evidence, texts, matched)

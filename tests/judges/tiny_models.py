@@ -6,14 +6,17 @@ What they say means nothing; where a right answer must be known, a test scripts 
 import argparse
 import string
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 LETTERS = string.ascii_letters + string.digits
 
 
-def backbone(folder: Path, hidden: int = 32, layers: int = 1, heads: int = 2, positions: int = 128) -> Path:
-    """A BERT whose sub-tokens are characters, so that a word is as many of them as it has letters."""
+def backbone(
+    folder: Path, hidden: int = 32, layers: int = 1, heads: int = 2, positions: int = 128, words: Iterable[str] = ()
+) -> Path:
+    """A BERT whose sub-tokens are characters, so that a word is as many of them as it has letters, but for `words`."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
@@ -22,6 +25,7 @@ def backbone(folder: Path, hidden: int = 32, layers: int = 1, heads: int = 2, po
     folder.mkdir(parents=True)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     listed = [*special, *LETTERS, *string.punctuation, *(f"##{letter}" for letter in LETTERS)]
+    listed += sorted(set(words) - set(listed))
     vocabulary = {piece: number for number, piece in enumerate(listed)}
     made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=5_000))
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -41,7 +45,7 @@ def backbone(folder: Path, hidden: int = 32, layers: int = 1, heads: int = 2, po
     return folder
 
 
-def gliner(folder: Path, base: Path, hidden: int = 32, words: int = 24) -> Path:
+def gliner(folder: Path, base: Path, hidden: int = 32, words: int = 24, spread: float = 4) -> Path:
     """A GLiNER whose scores spread over (0, 1), with a window of `words`."""
     import torch
 
@@ -52,12 +56,12 @@ def gliner(folder: Path, base: Path, hidden: int = 32, words: int = 24) -> Path:
         torch.manual_seed(8)
         config = GLiNERConfig(model_name=str(base), hidden_size=hidden, max_width=4, max_len=words, dropout=0.0)
         model = GLiNER.from_config(config, backbone_from_pretrained=False)
-        _spread(model.model, ("rnn", "span_rep_layer"))
+        _spread(model.model, spread)
         model.save_pretrained(folder)
     return folder
 
 
-def glirel(folder: Path, base: Path, hidden: int = 64, words: int = 24, **changes: object) -> Path:
+def glirel(folder: Path, base: Path, hidden: int = 64, words: int = 24, spread: float = 4, **changes: object) -> Path:
     """A GLiREL over the same backbone; `changes` go to its configuration."""
     import torch
 
@@ -86,18 +90,18 @@ def glirel(folder: Path, base: Path, hidden: int = 64, words: int = 24, **change
             **changes,
         }
         model = GLiREL(argparse.Namespace(**config))
-        _spread(model, ("rnn", "span_rep_layer"))
+        _spread(model, spread)
         model.save_pretrained(folder)
     return folder
 
 
-def _spread(model: Any, layers: tuple[str, ...]) -> None:
+def _spread(model: Any, factor: float) -> None:
     """Make the scores differ from span to span: weights as they are initialised give every span about the same."""
     import torch
 
     with torch.no_grad():
         for name, weights in model.named_parameters():
-            if name.startswith(layers):
-                weights.mul_(4)
+            if name.startswith(("rnn", "span_rep_layer")):
+                weights.mul_(factor)
             elif "word_embeddings" in name:
                 weights.mul_(30)
