@@ -84,6 +84,8 @@ class Bench:
         policy = self._policies[request.policy or self._default]
         evaluation_id = request.evaluation_id or keyed_digest(self._id_key(), content)
         kinds = [kind for kind in policy.kinds() if self._only is None or kind in self._only]
+        for kind in kinds:
+            self._judge(kind)  # one that cannot be made says so before others are under way
         made = await asyncio.gather(*(self._answer(kind, evaluation_id, request, policy) for kind in kinds))
         verdicts = [verdict for _, judgement in made for verdict in judgement.verdicts]
         card = None
