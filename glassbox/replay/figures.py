@@ -1,0 +1,36 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+from glassbox.replay.compare import Change
+from glassbox.replay.metrics import Unit
+
+_NONE = "–"
+
+
+def amount(value: float | None, unit: Unit) -> str:
+    """A figure with as many digits as say something."""
+    if value is None:
+        return _NONE
+    if unit == "share":
+        return f"{value:.3f}"
+    digits = 0 if abs(value) >= 100 else 1
+    return f"{value:,.{digits}f}{' ms' if unit == 'ms' else ''}"
+
+
+def difference(value: float | None, unit: Unit) -> str:
+    """A change with its sign."""
+    if value is None:
+        return _NONE
+    shown = amount(abs(value), unit)
+    if not any(digit in shown for digit in "123456789"):
+        return "±" + shown if value else "0"
+    return ("+" if value > 0 else "−") + shown
+
+
+def share_of_base(change: Change) -> str:
+    """The change in per cent of the base; "" where that says nothing."""
+    if not change.relative:
+        return ""
+    sign = "+" if change.relative > 0 else "−"
+    return f"{sign}{abs(change.relative):.1%}".replace("%", " %")
