@@ -6,9 +6,10 @@ does not have can match nothing.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, count, pairwise, repeat
+from itertools import accumulate, chain, count, pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ Numbers = NDArray[np.int64]
 
 OTHER = -1
 """Number of a word that the answer does not have, and of the gap after each source."""
+MOST_CELLS = 50_000_000
+"""Pairs of a sentence that is not verbatim and a source word that `align` looks at: seconds at the very most."""
 _AT_ONCE = 16_000  # cells of the table of windows; an array of them fits the cache and is not mapped anew each time
 _SIZE = np.dtype(np.int64).itemsize
 _NO_GRAM = np.iinfo(np.int64).max
@@ -94,6 +97,11 @@ class SourceWords:
         """Those of one source."""
         return self.flat[self.starts[source] : self.starts[source] + self.lengths[source]]
 
+    @property
+    def first(self) -> int:
+        """Where the first source that has a word begins."""
+        return next(start for start, length in zip(self.starts, self.lengths, strict=True) if length)
+
     def have(self, answer: AnswerWords) -> NDArray[np.bool_]:
         """For each word of the answer whether some source has it."""
         known = np.zeros(len(answer.numbers) + 1, dtype=bool)
@@ -134,14 +142,17 @@ def align(answer: AnswerWords, lengths: Iterable[int], sources: SourceWords) -> 
 
     Ties go to a window equal to the sentence, then to the earliest. A source shorter than n is one window.
     With nothing in common it is the first window there is; some source must have a word. O(source words) for each
-    sentence that is neither verbatim nor repeated, in bounded memory.
+    sentence that is neither verbatim nor repeated, in bounded memory. Sentences beyond `MOST_CELLS` are held against
+    the window around the first occurrence of their rarest word.
     """
     bounds = pairwise(accumulate(lengths, initial=0))
     keys = [answer.flat[start:end].tobytes() for start, end in bounds]
     raw = sources.flat.tobytes()
     found = {key: _find(raw, key) for key in dict.fromkeys(keys)}
     reworded = [key for key, start in found.items() if start < 0]
-    closest = _closest([np.frombuffer(key, dtype=np.int64) for key in reworded], answer, sources)
+    rest = [np.frombuffer(key, dtype=np.int64) for key in reworded]
+    affordable = MOST_CELLS // len(sources.flat)
+    closest = chain(_closest(rest[:affordable], answer, sources), _around_rarest(rest[affordable:], answer, sources))
     best = dict(zip(reworded, closest, strict=True))
     windows = []
     for key in keys:
@@ -168,7 +179,6 @@ def _closest(sentences: Sequence[Numbers], answer: AnswerWords, sources: SourceW
     often = np.bincount(sources.flat[at], minlength=known)
     group = np.cumsum(often) - often
     floors = np.array(sources.starts)[sources.number(places)]
-    nowhere = sources.starts[next(n for n, length in enumerate(sources.lengths) if length)]
 
     rows = max(1, _AT_ONCE // size)
     for top in range(0, len(sentences), rows):
@@ -191,7 +201,29 @@ def _closest(sentences: Sequence[Numbers], answer: AnswerWords, sources: SourceW
         matches = np.cumsum(steps).reshape(-1, size)
         starts = matches.argmax(axis=1)
         most = matches[np.arange(len(starts)), starts]
-        yield from zip(np.where(most, starts, nowhere).tolist(), most.tolist(), strict=True)
+        yield from zip(np.where(most, starts, sources.first).tolist(), most.tolist(), strict=True)
+
+
+def _around_rarest(
+    sentences: Sequence[Numbers], answer: AnswerWords, sources: SourceWords
+) -> Iterator[tuple[int, int]]:
+    """As `_closest`, but only for the window that has the sentence's rarest word where the sentence has it."""
+    places = np.flatnonzero(sources.flat != OTHER)
+    often = np.bincount(sources.flat[places], minlength=len(answer.numbers))
+    first = np.zeros(len(often), dtype=np.int64)
+    first[sources.flat[places[::-1]]] = places[::-1]
+    for sentence in sentences:
+        known = np.flatnonzero(often[sentence])
+        if not len(known):
+            yield sources.first, 0
+            continue
+        rarest = int(known[np.argmin(often[sentence[known]])])
+        place = int(first[sentence[rarest]])
+        source = bisect_right(sources.starts, place) - 1
+        last = sources.starts[source] + max(sources.lengths[source] - len(sentence), 0)
+        start = min(max(place - rarest, sources.starts[source]), last)
+        window = sources.words(source)[start - sources.starts[source] :][: len(sentence)]
+        yield start, (Counter(sentence.tolist()) & Counter(window.tolist())).total()
 
 
 def _find(raw: bytes, pattern: bytes) -> int:

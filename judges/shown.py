@@ -71,11 +71,12 @@ def _regions(text: str, found: Sequence[Suspicion]) -> list[tuple[int, int]]:
         elif _OPENS_A_TURN.match(text, start):
             end = _end_of_turn(text, end, [other.start for other in found if other.rule == "fake_turn"])
         elif not _is_mark(text, suspicion):
-            sentence = next((span for span in spans if span.start <= start < span.end), None)
+            # It may begin before its sentence: the marker of a list item or a heading is in none.
+            sentence = next((span for span in spans if span.start < end and start < span.end), None)
             if sentence is not None:
                 end = max(end, sentence.end)
                 if len(words(text[sentence.start : start])) < LEAD_WORDS:
-                    start = sentence.start
+                    start = min(start, sentence.start)
         if regions and start <= regions[-1][1]:
             regions[-1] = (min(start, regions[-1][0]), max(end, regions[-1][1]))
         else:

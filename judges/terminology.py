@@ -5,7 +5,7 @@ sentence of the answer is held against the window of a source that shares the mo
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -19,7 +19,7 @@ from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Method, NotApplicable, Scored
 from judges.injection import suspects
 from judges.lexical.statements import abstains
-from judges.ngrams import OTHER, AnswerWords, Numbers, SourceWords, align, overlaps
+from judges.ngrams import MOST_CELLS, OTHER, AnswerWords, Numbers, SourceWords, align, overlaps
 from judges.port import NEEDS, Case, Judgement
 from judges.rouge import Prediction, Rouge, best, rouge
 from judges.shown import Shown, with_what_it_says, without_attacks
@@ -139,10 +139,14 @@ def judge_wording(given: JudgeInput, reference: str) -> Judgement:
     it and without it, and the lower score counts: neither can it raise the score, nor can words be hidden in it.
     """
     sources = sources_of(given)
-    texts = [_Text.of(text, without_attacks) for text in sources.texts]
+    texts = [_Text.of(without_attacks(text) if suspects(text) else _as_given(text)) for text in sources.texts]
     answer = given.answer or ""
-    cuts = (with_what_it_says, without_attacks) if suspects(answer) else (with_what_it_says,)
-    return min((_judge(_Text.of(answer, cut), texts, sources, reference) for cut in cuts), key=_rank)
+    cuts = (with_what_it_says, without_attacks) if suspects(answer) else (_as_given,)
+    return min((_judge(_Text.of(cut(answer)), texts, sources, reference) for cut in cuts), key=_rank)
+
+
+def _as_given(text: str) -> Shown:
+    return Shown(text, None, ())
 
 
 def _rank(judgement: Judgement) -> Decimal:
@@ -158,8 +162,7 @@ class _Text:
     tokens: Tokens
 
     @classmethod
-    def of(cls, given: str, cut: Callable[[str], Shown]) -> "_Text":
-        shown = cut(given) if suspects(given) else Shown(given, None, ())
+    def of(cls, shown: Shown) -> "_Text":
         return cls(shown, Tokens.of(shown.text))
 
     def sentences(self) -> list[tuple[int, int]]:
@@ -231,7 +234,8 @@ def _method(reference: str) -> Method:
             "score": "harmonic mean of BLEU-4 and ROUGE-L F1",
             "words": RULES,
             "case": "NFC, case folded",
-            "window": "words of the sentence, inside one source; ties: equal to the sentence, then earliest",
+            "window": "words of the sentence, inside one source; ties: equal to the sentence, then earliest;"
+            f" around the rarest word beyond {MOST_CELLS} pairs of a sentence that is not verbatim and a source word",
             "whole_sources": "each source a reference; BLEU clips by the best, ROUGE takes the best F1",
             "foreign_below": str(FOREIGN_BELOW),
             "attacks": "left out of sources; the answer is read with and without its own, the lower score counts",

@@ -3,9 +3,11 @@
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judges import ngrams
 from judges.ngrams import AnswerWords, SourceWords, align, overlaps
 from judges.text import best_window
 
@@ -66,6 +68,18 @@ def test_more_sentences_and_sources_than_one_table_holds():
     sources = [chance.choices("abcdefgh", k=3_000) for _ in range(3)]
     sentences = [chance.choices("abcdefghx", k=20) for _ in range(40)]
     assert windows(sentences, sources) == [window for each in sentences for window in windows([each], sources)]
+
+
+@given(sentence=st.lists(st.sampled_from("abcdx"), min_size=1, max_size=8), sources=sources)
+def test_beyond_the_limit_windows_are_around_the_rarest_word(sentence, sources):
+    [exact] = windows([sentence], sources)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ngrams, "MOST_CELLS", 0)
+        [window] = windows([sentence], sources)
+    assert window.verbatim == exact.verbatim
+    assert bool(exact.matches) <= window.matches <= exact.matches
+    assert window.end - window.start == min(len(sentence), len(sources[window.source]))
+    assert (Counter(sentence) & Counter(sources[window.source][window.start : window.end])).total() == window.matches
 
 
 def test_a_window_equal_to_the_sentence_goes_before_an_earlier_shuffle_of_it():
