@@ -38,6 +38,7 @@ lint: $(VENV)/dev.stamp
 # dev first: base is resolved inside it, so that users run the versions that the tests ran.
 lock: $(VENV)/bootstrap.stamp
 	$(LOCK) requirements/bootstrap.in -o requirements/bootstrap.txt $(ARGS)
+	@git diff --quiet requirements/bootstrap.txt && touch $(VENV)/bootstrap.stamp || true  # or the next make starts anew
 	$(LOCK) pyproject.toml --all-extras -c requirements/bootstrap.txt -o requirements/dev.txt $(ARGS)
 	$(LOCK) pyproject.toml -c requirements/dev.txt -o requirements/base.txt $(ARGS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any, TypeVar
 
@@ -17,8 +16,6 @@ class Output(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-
-_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)```\s*", re.DOTALL | re.IGNORECASE)
 
 M = TypeVar("M", bound=Output)
 
@@ -52,12 +49,11 @@ def _strict(node: Any, *, names: bool = False) -> Any:
 
 
 def parse(text: str, schema: type[M]) -> M:
-    """The model's output as `schema`, bare or as the only thing in one Markdown fence: what such an output means is
-    never in doubt. Raises `EndpointError` (malformed_output) for anything else: prose around it, several fences,
-    duplicated keys, numbers that are not finite, missing or extra fields, other types."""
-    fenced = _FENCED.fullmatch(text)
+    """The model's output as `schema`. Raises `EndpointError` (malformed_output) for anything else: a Markdown fence or
+    prose around it, duplicated keys, numbers that are not finite, missing or extra fields, other types. A model that
+    was held to the schema gives none of these, and one that was not may have done worse unseen."""
     try:
-        return schema.model_validate(strict_loads((fenced[1] if fenced else text).encode()))
+        return schema.model_validate(strict_loads(text.encode()))
     except (CanonicalError, UnicodeEncodeError):
         # CanonicalError may name a key that the model chose, so its text stays out.
         raise EndpointError("malformed_output", "the output is not strict JSON") from None

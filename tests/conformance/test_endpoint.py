@@ -137,6 +137,7 @@ async def wire() -> AsyncIterator[Any]:
         (200, {}, SEVEN[2][:-20]),
         says(""),
         says('{"number": 7'),
+        says('```json\n{"number": 7}\n```'),
         says('The number is {"number": 7}.'),
         says('{"number": 7}\n\nHope this helps!'),
         says('```json\n{"number": 7}\n```\n```json\n{"number": 8}\n```'),
@@ -152,12 +153,6 @@ async def test_what_is_no_answer_is_asked_for_again_once_and_then_malformed(scri
     assert len(script.requests) == 2
     script.steps, script.requests[:] = [step, SEVEN], []
     assert await number(connect()) == 7
-
-
-async def test_a_fence_around_nothing_but_the_answer_is_no_fault(script, connect):
-    script.steps = [says('```json\n{"number": 7}\n```')]
-    assert await number(connect()) == 7
-    assert len(script.requests) == 1
 
 
 @pytest.mark.parametrize("step", [says("", refusal="I cannot help with that."), says("x", "content_filter")])

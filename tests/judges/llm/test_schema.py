@@ -29,8 +29,8 @@ def test_a_strict_schema_requires_everything_and_allows_nothing_else():
     assert response_format(Basket) is sent
 
 
-@pytest.mark.parametrize("form", ["{}", "\n{} ", "```json\n{}\n```", "```\n{}```\n", "```JSON\r\n{}\r\n```"])
-def test_parse_reads_what_fits_bare_or_in_one_fence(form):
+@pytest.mark.parametrize("form", ["{}", "\n{} "])
+def test_parse_reads_what_fits(form):
     text = form.replace("{}", '{"default": [{"title": "a ```b", "verdict": 1}]}')
     assert parse(text, Basket).default == [Item(title="a ```b", verdict=1)]
 
@@ -40,6 +40,7 @@ def test_parse_reads_what_fits_bare_or_in_one_fence(form):
     [
         "",
         "I'm sorry.",
+        '```json\n{"default": []}\n```',
         'Sure:\n```json\n{"default": []}\n```',
         '```json\n{"default": []}\n```\n```json\n{"default": []}\n```',
         '```json {"default": []}```',
