@@ -22,7 +22,6 @@ OTHER = -1
 MOST_CELLS = 50_000_000
 """Pairs of a sentence that is not verbatim and a source word that `align` looks at: seconds at the very most."""
 _AT_ONCE = 16_000  # cells of the table of windows; an array of them fits the cache and is not mapped anew each time
-_SIZE = np.dtype(np.int64).itemsize
 _NO_GRAM = np.iinfo(np.int64).max
 
 
@@ -145,18 +144,18 @@ def align(answer: AnswerWords, lengths: Iterable[int], sources: SourceWords) -> 
     sentence that is neither verbatim nor repeated, in bounded memory. Sentences beyond `MOST_CELLS` are held against
     the window around the first occurrence of their rarest word.
     """
-    bounds = pairwise(accumulate(lengths, initial=0))
-    keys = [answer.flat[start:end].tobytes() for start, end in bounds]
-    raw = sources.flat.tobytes()
-    found = {key: _find(raw, key) for key in dict.fromkeys(keys)}
-    reworded = [key for key, start in found.items() if start < 0]
-    rest = [np.frombuffer(key, dtype=np.int64) for key in reworded]
+    said, text = _spelled(answer.flat), _spelled(sources.flat)
+    bounds = list(pairwise(accumulate(lengths, initial=0)))
+    keys = [said[start:end] for start, end in bounds]
+    found = {key: text.find(key) for key in dict.fromkeys(keys)}
+    reworded = {key: answer.flat[start:end] for key, (start, end) in zip(keys, bounds, strict=True) if found[key] < 0}
+    rest = list(reworded.values())
     affordable = MOST_CELLS // len(sources.flat)
     closest = chain(_closest(rest[:affordable], answer, sources), _around_rarest(rest[affordable:], answer, sources))
     best = dict(zip(reworded, closest, strict=True))
     windows = []
     for key in keys:
-        length = len(key) // _SIZE
+        length = len(key)
         start, matches = best.get(key) or (found[key], length)
         source = bisect_right(sources.starts, start) - 1
         start -= sources.starts[source]
@@ -226,9 +225,7 @@ def _around_rarest(
         yield start, (Counter(sentence.tolist()) & Counter(window.tolist())).total()
 
 
-def _find(raw: bytes, pattern: bytes) -> int:
-    """First position of the pattern's numbers in an array's bytes, or -1."""
-    found = raw.find(pattern)
-    while found > 0 and found % _SIZE:
-        found = raw.find(pattern, found + 1)
-    return found // _SIZE
+def _spelled(numbers: Numbers) -> str:
+    """A character for each number, since strings are searched fastest. A request has far fewer words than there are
+    characters."""
+    return (numbers + 1).astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
