@@ -28,6 +28,7 @@ from glassbox.contract.canonical import sha256_hex
 from judges.batching import Batcher
 from judges.device import budget, choose, out_of_memory
 from judges.embedders import Embedded, Vectors, input_digest
+from judges.model_files import loading, sub_token_limit
 from judges.port import Case, JudgeError
 from judges.text import sentences
 from judges.weights import Weights
@@ -69,37 +70,27 @@ class SentenceEmbedder:
 
     def __init__(self, model: str, device: str = "auto") -> None:
         weights, where = Weights.named(model), choose(device)
-        try:
+        with loading(model, "sentence-transformers"):
             import sentence_transformers
-            from transformers.utils import logging
-        except ModuleNotFoundError as error:
-            raise JudgeError(
-                "model_missing", f"{error.name} is not installed; install the extra: pip install 'glassbox[models]'"
-            ) from None
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a service's log is no terminal
-        try:
+
             self._model = sentence_transformers.SentenceTransformer(
                 weights.source, revision=weights.revision, device=where.name
             )
-        except Exception as error:
-            reason = str(error).partition("\n")[0][:200]
-            raise JudgeError(
-                "model_missing", f"sentence-transformers cannot load {model}: {type(error).__name__}: {reason}"
-            ) from None
         if where.dtype == "float16":
             self._model.half()
         self._model.eval()
         self._prompts = _prompts(self._model.prompts)
         self._tokenizer = self._own_tokenizer(model)
         self._lock = threading.Lock()  # a tokenizer serves one thread at a time
-        self._window = min(self._model.max_seq_length or LONGEST, LONGEST)
+        config = getattr(self._model[0], "config", None)
+        special = self._tokenizer.num_special_tokens_to_add(pair=False)
+        self._window = min(sub_token_limit(self._tokenizer, [config]) + special, LONGEST)
         dimensions = self._model.get_embedding_dimension()
         if not dimensions:
             raise JudgeError("model_missing", f"{model} does not say how long its vectors are")
         if any(self._sub_tokens(role, "a")[2] + STEP > self._window for role in self._prompts):
             raise JudgeError("model_missing", f"{model} reads {self._window} sub-tokens: too few beside its prompt")
         self._dimensions = dimensions
-        config = getattr(self._model[0], "config", None)
         self.model = weights.identity(getattr(config, "_commit_hash", None))
         self.parameters: Mapping[str, Any] = {
             "library": f"sentence-transformers {sentence_transformers.__version__}",

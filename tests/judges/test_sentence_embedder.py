@@ -300,7 +300,7 @@ async def test_the_calibration_judge_is_made_of_the_model_of_the_settings(folder
 
 def test_what_cannot_be_loaded_is_a_sentence(tmp_path, folder):
     for name in ("no-such/model", "no-such-model@0123abc", str(tmp_path)):
-        with pytest.raises(JudgeError, match="sentence-transformers cannot load") as raised:
+        with pytest.raises(JudgeError, match="cannot be loaded as a model of sentence-transformers") as raised:
             SentenceEmbedder(name)
         assert raised.value.cause == "model_missing"
     with pytest.raises(JudgeError, match="there is no folder"):
