@@ -34,3 +34,10 @@ def share_of_base(change: Change) -> str:
         return ""
     sign = "+" if change.relative > 0 else "−"
     return f"{sign}{abs(change.relative):.1%}".replace("%", " %")
+
+
+def interval_text(change: Change) -> str:
+    """The bounds of the interval."""
+    if change.low is None or change.high is None:
+        return _NONE
+    return f"{difference(change.low, change.unit)} … {difference(change.high, change.unit)}"

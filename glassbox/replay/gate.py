@@ -9,7 +9,7 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from glassbox.replay.compare import Change, Comparison, Verdict
-from glassbox.replay.figures import amount, difference, share_of_base
+from glassbox.replay.figures import amount, difference, interval_text, share_of_base
 from glassbox.replay.taxonomy import CLASSES
 
 Outcome = Literal["passed", "regressed", "unmeasured"]
@@ -180,15 +180,9 @@ def _cells(change: Change, ignored: bool) -> Iterator[str]:
     yield amount(change.candidate.value, change.unit)
     of_base = share_of_base(change)
     yield difference(change.delta, change.unit) + (f" ({of_base})" if of_base else "")
-    yield _interval(change)
+    yield interval_text(change)
     yield str(change.candidate.n) if change.base.n == change.candidate.n else f"{change.base.n} → {change.candidate.n}"
     yield _MARKS[change.verdict] + (" (ignored)" if ignored else "")
-
-
-def _interval(change: Change) -> str:
-    if change.low is None or change.high is None:
-        return "–"
-    return f"{difference(change.low, change.unit)} … {difference(change.high, change.unit)}"
 
 
 def _classes(found: Comparison) -> Iterator[str]:
