@@ -19,7 +19,7 @@ Numbers = NDArray[np.int64]
 
 OTHER = -1
 """Number of a word that the answer does not have, and of the gap after each source."""
-MOST_CELLS = 50_000_000
+MOST_CELLS = 150_000_000
 """Pairs of a sentence that is not verbatim and a source word that `align` looks at: seconds at the very most."""
 _AT_ONCE = 16_000  # cells of the table of windows; an array of them fits the cache and is not mapped anew each time
 _NO_GRAM = np.iinfo(np.int64).max
