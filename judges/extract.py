@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from glassbox.contract.canonical import sha256_hex
+from glassbox.contract.judge_settings import Relations
 from glassbox.contract.verdict import Method
 from judges.text import Span
 
 NAME = "name"
 NUMERAL = "numeral"
+PAIR_LIMIT = Relations().pair_limit
+"""Pairs of an answer that are judged where the policy does not say."""
 
 Settings = Mapping[str, Any]
 """A part's settings in the policy."""
@@ -77,7 +80,7 @@ class Call(NamedTuple):
 class Reading:
     """The entities of a text in reading order. `cut`: words too long for the model's window, read in part."""
 
-    entities: list[Entity]
+    entities: Sequence[Entity]
     calls: tuple[Call, ...] = ()
     cut: int = 0
 

@@ -14,6 +14,7 @@ it amounts to. How the two are joined:
 import asyncio
 import json
 from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -22,7 +23,7 @@ from typing import Any
 from glassbox.contract.composite import figure
 from glassbox.contract.judge_settings import Entities, Relations
 from glassbox.contract.verdict import Method
-from judges.extract import NAME, NUMERAL, Entity, Extractor, Pair, Pairing, Reading, Settings
+from judges.extract import NAME, NUMERAL, PAIR_LIMIT, Call, Entity, Extractor, Pair, Pairing, Reading, Settings
 from judges.extract_rules import RuleEntities, RulePairs, find_values
 from judges.names import name_form, terms
 from judges.text import RULES, Span, is_content, sentences
@@ -35,6 +36,9 @@ _VALUE_LABEL_LISTING = (
 VALUE_LABELS = frozenset(_VALUE_LABEL_LISTING.split())
 _PART_OF_A_NAME = frozenset(("number", NUMERAL, "code"))
 _JOINED = "judges.extract_models/1"
+_ENTITIES, _RELATIONS = Entities(), Relations()
+_KEPT = 4_096
+"""Texts whose entities are kept, so that sources which many answers share are joined once."""
 
 
 class ModelEntities:
@@ -44,23 +48,27 @@ class ModelEntities:
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
+        self._kept: OrderedDict[str, Reading] = OrderedDict()
 
     def method(self, settings: Settings) -> Method:
-        labels, threshold = _asked(settings, "labels", Entities)
+        labels, threshold = _asked(settings, "labels", _ENTITIES)
         parameters = {"labels": list(labels), "threshold": threshold, "values": "judges.values/1", "joined": _JOINED}
         return _method("entities", self._asker.made, parameters)
 
     async def entities(self, texts: Sequence[str], settings: Settings) -> list[Reading]:
-        labels, threshold = _asked(settings, "labels", Entities)
+        labels, threshold = _asked(settings, "labels", _ENTITIES)
         calls = await self._asker.ask([Question("entities", text, labels, threshold) for text in texts])
-        said = [json.loads(call.output) for call in calls]
-        found = await asyncio.to_thread(
-            lambda: [joined(text, _hits(each), labels) for text, each in zip(texts, said, strict=True)]
-        )
-        return [
-            Reading(entities, (call,), each["cut_words"])
-            for entities, call, each in zip(found, calls, said, strict=True)
-        ]
+        return [await self._reading(text, labels, call) for text, call in zip(texts, calls, strict=True)]
+
+    async def _reading(self, text: str, labels: Sequence[str], call: Call) -> Reading:
+        if call.input_digest not in self._kept:
+            said = json.loads(call.output)
+            entities = await asyncio.to_thread(joined, text, _hits(said), labels)
+            self._kept[call.input_digest] = Reading(entities, (call,), said["cut_words"])
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(call.input_digest)
+        return self._kept[call.input_digest]
 
     async def close(self) -> None:
         await self._asker.close()
@@ -75,12 +83,12 @@ class ModelPairs:
         self._asker = asker
 
     def method(self, settings: Settings, entities: Method) -> Method:
-        types, threshold = _asked(settings, "types", Relations)
+        types, threshold = _asked(settings, "types", _RELATIONS)
         parameters = {
             "types": list(types),
             "threshold": threshold,
             "both_directions": _both_directions(settings),
-            "pair_limit": int(settings.get("pair_limit", Relations().pair_limit)),
+            "pair_limit": int(settings.get("pair_limit", PAIR_LIMIT)),
             "entities": entities.model_dump(mode="json"),
         }
         return _method("relations", self._asker.made, parameters)
@@ -88,7 +96,7 @@ class ModelPairs:
     async def pairs(
         self, texts: Sequence[tuple[str, Sequence[Entity]]], settings: Settings, limit: int | None
     ) -> list[Pairing]:
-        types, threshold = _asked(settings, "types", Relations)
+        types, threshold = _asked(settings, "types", _RELATIONS)
         made = [Pairing([]) for _ in texts]
         asked = [n for n, (_, entities) in enumerate(texts) if len({entity.key for entity in entities}) > 1]
         questions = [
@@ -212,15 +220,15 @@ def ordered(entities: Sequence[Entity], hits: Iterable[Hit], both_directions: bo
 # --- settings and methods -------------------------------------------------------------------------------------
 
 
-def _asked(settings: Settings, name: str, defaults: type[Entities] | type[Relations]) -> tuple[tuple[str, ...], str]:
+def _asked(settings: Settings, name: str, defaults: Entities | Relations) -> tuple[tuple[str, ...], str]:
     """Labels or types, sorted, and the threshold, as the policy has them."""
-    wanted = settings.get(name) or getattr(defaults(), name)
-    threshold = settings.get("threshold", defaults().threshold)
+    wanted = settings.get(name) or getattr(defaults, name)
+    threshold = settings.get("threshold", defaults.threshold)
     return tuple(sorted(set(wanted))), figure(Decimal(str(threshold)))
 
 
 def _both_directions(settings: Settings) -> bool:
-    return bool(settings.get("both_directions", Relations().both_directions))
+    return bool(settings.get("both_directions", _RELATIONS.both_directions))
 
 
 def _hits(said: Mapping[str, Any]) -> list[Hit]:

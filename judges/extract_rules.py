@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from glassbox.contract.judge_settings import Relations
 from glassbox.contract.verdict import Method
-from judges.extract import NAME, Entity, Extractor, Pair, Pairing, Reading, Settings
+from judges.extract import NAME, PAIR_LIMIT, Entity, Extractor, Pair, Pairing, Reading, Settings
 from judges.lexical.statements import statements
 from judges.names import HONORIFICS, name_form, terms
 from judges.text import RULES, Span, Token, is_content, language, sentences
@@ -52,7 +51,7 @@ class RulePairs:
             version=_VERSION,
             parameters={
                 "entities": entities.model_dump(mode="json"),
-                "pair_limit": int(settings.get("pair_limit", Relations().pair_limit)),
+                "pair_limit": int(settings.get("pair_limit", PAIR_LIMIT)),
                 "pairs": "unordered, both in one clause: a sentence split at ; and between verbs at and/but",
             },
         )

@@ -55,7 +55,8 @@ def loading(wanted: str, library: str) -> Iterator[None]:
             logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a service's log is no terminal
             yield
     except ModuleNotFoundError as error:
-        raise JudgeError("model_missing", f"{error.name} is not installed: {EXTRA}") from None
+        missing = f"{error.name} is not installed" if error.name else str(error)
+        raise JudgeError("model_missing", f"{missing}: {EXTRA}") from error
     except JudgeError:
         raise
     except Exception as error:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from glassbox.contract.judge_settings import Relations
 from glassbox.contract.verdict import Method, NotApplicable, Scored
-from judges.extract import NUMERAL, Call, Entity, Extractor, Pair
+from judges.extract import NUMERAL, PAIR_LIMIT, Call, Entity, Extractor, Pair
 from judges.extract_rules import find_entities, rule_extractor
 from judges.lexical.statements import abstains
 from judges.matching import Index, Named, Place, name
@@ -19,8 +18,6 @@ from judges.shown import Shown, with_what_it_says, without_attacks
 from judges.sources import Sources, sources_of
 from judges.text import language, script
 
-PAIR_LIMIT = Relations().pair_limit
-"""Pairs of an answer that are judged where the policy does not say."""
 UNCOUNTED = frozenset(("query_only", "suspected"))
 """What neither earns nor costs: entities that only the query names, and what is right but said to the judge alone."""
 FOREIGN_BELOW = 0.5

@@ -3,8 +3,9 @@
 import asyncio
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
@@ -56,7 +57,7 @@ class Piece:
     mentions: tuple[Mention, ...] = ()
 
 
-class Model(Protocol):
+class Model(Hashable, Protocol):
     """A loaded model, one of its vendor's classes with what its windows and batches are measured in.
 
     `budget`: sub-tokens of a batch, padding counted. `digits`: decimal places of a score; those after them depend on
@@ -146,8 +147,7 @@ def plan(model: Model, question: Question) -> _Plan:
     begins = [start for start, _ in words]
     mentioned = sorted(bisect_left(begins, start) for start, _, _ in question.mentions)
     made = _Plan()
-    for labels in _groups(model, question.labels):
-        prompt = model.prompt(labels)
+    for labels, prompt in _groups(model, question.labels):
         room = Window(model.window.sub_tokens - prompt, model.window.words)
         total = [0, *accumulate(min(cost, room.sub_tokens) for cost in costs)]
         ranges, cut = windows(len(words), starts, _fits(total, mentioned, room))
@@ -181,16 +181,20 @@ def _fits(total: Sequence[int], mentioned: Sequence[int], room: Window) -> Fits:
     return fits
 
 
-def _groups(model: Model, labels: Sequence[str]) -> list[tuple[str, ...]]:
-    groups: list[tuple[str, ...]] = []
+@lru_cache(maxsize=256)
+def _groups(model: Model, labels: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], int], ...]:
+    """The labels in groups that take at most half of a window, each with its sub-tokens."""
+    groups: list[tuple[tuple[str, ...], int]] = []
     for label in labels:
-        if groups and model.prompt([*groups[-1], label]) <= model.window.sub_tokens // 2:
-            groups[-1] = (*groups[-1], label)
+        longer = (*groups[-1][0], label) if groups else (label,)
+        cost = model.prompt(longer)
+        if groups and cost <= model.window.sub_tokens // 2:
+            groups[-1] = (longer, cost)
         else:
-            groups.append((label,))
-    if any(model.prompt(group) > model.window.sub_tokens // 2 for group in groups):
+            groups.append(((label,), model.prompt([label])))
+    if any(cost > model.window.sub_tokens // 2 for _, cost in groups):
         raise JudgeError("crashed", "a label is longer than half of the model's window: write it shorter")
-    return groups
+    return tuple(groups)
 
 
 def answer(question: Question, planned: _Plan, found: Sequence[Sequence[Hit]], digits: int) -> bytes:

@@ -40,7 +40,7 @@ class Size:
     relation: float
 
 
-TINY = Size("tiny", 32, 1, 2, 4, 0.99, 0.99)
+TINY = Size("tiny", 32, 1, 2, 3, 0.8, 0.75)
 BASE = Size("base-size", 768, 12, 12, 2, 0.8, 0.4)
 
 

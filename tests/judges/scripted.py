@@ -12,7 +12,7 @@ _WINDOW = Window(200, 200)
 _MADE = Made("scripted", "tests", "1", "scripted@1", {"window": {"words": 200}})
 
 
-@dataclass
+@dataclass(eq=False)
 class Scripted:
     """`entities`: phrase -> label -> score. `relations`: texts of head and tail -> predicate -> score, wherever both
     stand in a piece. A word is one sub-token, and so is a label."""
