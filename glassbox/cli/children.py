@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
 
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+from glassbox.lifeline import die_with
 
 
 class Stop:
@@ -69,7 +66,7 @@ class Child:
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
-                preexec_fn=lambda: _die_with(parent),
+                preexec_fn=lambda: die_with(parent),
             )
         self.started_at = time.monotonic()
 
@@ -96,14 +93,6 @@ class Child:
         """The last line that it wrote, or where to look."""
         lines = self.log.read_bytes()[-4096:].decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"see {self.log}"
-
-
-def _die_with(parent: int) -> None:
-    """In the child before exec: be killed when the parent is gone, also where that happened just now."""
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def stop_all(children: Iterable[Child], grace_s: float, stop: Stop | None = None) -> None:

@@ -119,7 +119,9 @@ def test_a_number_that_is_none_is_refused(number: str, field: str) -> None:
         trace("a", SUITE, duration_ms=float(number))
 
 
-@pytest.mark.parametrize("parameters", [{"a": "\0"}, {"a": "\ud800"}, {"a": {1}}, {"a": 2**60}, {"a": 1.5e17}, {"a": float("nan")}])
+@pytest.mark.parametrize(
+    "parameters", [{"a": "\0"}, {"a": "\ud800"}, {"a": {1}}, {"a": 2**60}, {"a": 1.5e17}, {"a": float("nan")}]
+)
 def test_what_could_not_be_read_again_has_no_line(parameters: dict[str, Any]) -> None:
     made = trace("a", SUITE, invocation=Invocation(answer="x", parameters=parameters))
     with pytest.raises(TraceError) as caught:

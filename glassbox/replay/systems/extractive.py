@@ -70,6 +70,10 @@ class ExtractiveSystem:
             else "no sentence shares a word",
         }
         self.reference = SystemReference(name="extractive", version=version, parameters=parameters)
+        self.secrets: frozenset[str] = frozenset()
+
+    async def start(self) -> None:
+        """Nothing has to be up."""
 
     async def answer(self, question: str) -> Invocation:
         """Never fails."""

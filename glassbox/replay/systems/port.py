@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Mapping
 from typing import Protocol
 
 from glassbox.replay.store import SystemReference
 from glassbox.replay.trace import ErrorType, Invocation
 
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_SHORTEST = 8
+"""Shorter values of the environment are no keys, and would be found in any text."""
+
 
 class InvocationFailed(Exception):
-    """A system that did not answer. `retry_after`: seconds that it asked to be left alone. `message` quotes nothing."""
+    """A system that did not answer. `retry_after`: seconds that it asked to be left alone; `final`: asking again is
+    useless. `message` is one sentence that quotes nothing."""
 
-    def __init__(self, type_: ErrorType, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, type_: ErrorType, message: str, *, retry_after: float | None = None, final: bool = False
+    ) -> None:
         self.type: ErrorType = type_
-        self.message, self.retry_after = message, retry_after
+        self.message, self.retry_after, self.final = message, retry_after, final
         super().__init__(f"{type_}: {message}")
 
 
 class SystemUnderTest(Protocol):
-    """`reference` names it in the manifest, with all that its answers depend on."""
+    """Answers one question at a time. `reference` names it in the manifest, with all that its answers depend on;
+    `secrets` are texts that nothing that is kept may hold."""
 
     @property
     def reference(self) -> SystemReference: ...
 
+    @property
+    def secrets(self) -> frozenset[str]: ...
+
+    async def start(self) -> None:
+        """Be up: called before each question, outside its time. Raises `InvocationFailed`."""
+        ...
+
     async def answer(self, question: str) -> Invocation:
-        """Answer one question. Raises `InvocationFailed`; any other exception is an error of type `exception`."""
+        """Answer one question. Cancelled, it leaves nothing running. Raises `InvocationFailed`; any other exception
+        is an error of type `exception`."""
         ...
 
     async def close(self) -> None: ...
+
+
+def environment_secrets(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """The values of variables that are named like keys: what a system that inherits them may let slip."""
+    return frozenset(value for name, value in environment.items() if _SECRET.search(name) and len(value) >= _SHORTEST)
