@@ -21,6 +21,9 @@ def explained(error: Exception) -> str | None:
     """The sentence for an error that was to be expected; None for a fault of ours."""
     from glassbox.contract.policy import PolicyError
     from glassbox.contract.request import ContractError
+    from glassbox.replay.compare import ComparisonError
+    from glassbox.replay.store import StoreError as RunError
+    from glassbox.replay.suite import SuiteError
     from glassbox.settings import SettingsError
     from ledger.checkpoint import CheckpointError, KeyFormatError
     from ledger.port import LedgerError, StoreError
@@ -29,6 +32,7 @@ def explained(error: Exception) -> str | None:
     known = (
         *(CommandError, SettingsError, PolicyError, ContractError),
         *(BrokerError, LedgerError, StoreError, CheckpointError, KeyFormatError),
+        *(SuiteError, RunError, ComparisonError),
     )
     if isinstance(error, known):
         return str(error)

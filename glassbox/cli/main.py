@@ -17,6 +17,7 @@ from glassbox.cli import (
     policy,
     proof,
     recompute,
+    replay,
     show,
     submit,
     topics,
@@ -59,6 +60,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
+app.add_typer(replay.app, name="replay")
 
 
 @app.command()

@@ -105,72 +105,75 @@ class Evaluation(Message):
         return sha256_hex(self.to_bytes())
 
 
-def evaluate(run: Run, suite: Suite, metrics: Mapping[str, Metric] = METRICS) -> Evaluation:
-    """Every metric over every trace, one trace in memory at a time.
+class EvaluationEngine:
+    """Evaluates runs of one suite by some metrics."""
 
-    Raises `StoreError` where the run does not belong to the suite, has changed or lacks a case.
-    """
-    manifest = run.manifest
-    for field, ours, theirs in (
-        ("suite.digest", manifest.suite.digest, suite.digest),
-        ("suite.corpus_digest", manifest.suite.corpus_digest, suite.corpus_digest),
-    ):
-        if ours != theirs:
-            raise StoreError(
-                run.folder, 0, field, f"{suite.name!r} is not what was run ({theirs[:12]}…, not {ours[:12]}…)"
+    def __init__(self, suite: Suite, metrics: Mapping[str, Metric] = METRICS) -> None:
+        self._suite, self._metrics = suite, metrics
+        self._order = {name: n for n, name in enumerate(suite.cases)}
+        self._definitions = {
+            name: Definition(better=m.better, aggregate=m.aggregate, unit=m.unit, version=m.version)
+            for name, m in metrics.items()
+        }
+
+    def evaluate(self, run: Run) -> Evaluation:
+        """Every metric over every trace, one trace in memory at a time.
+
+        Raises `StoreError` where the run does not belong to the suite, has changed or lacks a case.
+        """
+        manifest, suite = run.manifest, self._suite
+        for field, ours, theirs in (
+            ("suite.digest", manifest.suite.digest, suite.digest),
+            ("suite.corpus_digest", manifest.suite.corpus_digest, suite.corpus_digest),
+        ):
+            if ours != theirs:
+                reason = f"{suite.name!r} is not what was run ({theirs[:12]}…, not {ours[:12]}…)"
+                raise StoreError(run.folder, 0, field, reason)
+        tokens: Counter[Provenance] = Counter()
+        cases = sorted(self._results(run, tokens), key=lambda each: (self._order[each.case], each.repeat))
+        expected = len(suite.cases) * manifest.repeats
+        if len(cases) != expected:
+            reason = f"has {len(cases)} traces of the {expected} that the suite asks for"
+            raise StoreError(run.folder / TRACES, 0, "", reason)
+        return Evaluation(
+            run=RunReference(
+                run_id=manifest.run_id,
+                digest=manifest.digest(),
+                suite=manifest.suite,
+                system=manifest.system,
+                repeats=manifest.repeats,
+            ),
+            definitions=definitions_digest(self._metrics),
+            rules=dict(RULES),
+            metrics=self._definitions,
+            figures=figured(self._definitions, cases),
+            classes=counted(cases),
+            tokens=dict(tokens),
+            questions=tuple(
+                (name, sha256_hex(canonical(case.model_dump(mode="json")))) for name, case in suite.cases.items()
+            ),
+            cases=tuple(cases),
+        )
+
+    def _results(self, run: Run, tokens: Counter[Provenance]) -> Iterator[CaseResult]:
+        suite, repeats = self._suite, run.manifest.repeats
+        for line, trace in enumerate(run.traces(), 1):
+            case = suite.cases.get(trace.case)
+            if case is None:
+                reason = f"the suite {suite.name!r} has no case {trace.case!r}"
+                raise StoreError(run.folder / TRACES, line, "case", reason)
+            if trace.repeat >= repeats:
+                reason = f"is {trace.repeat}; each case was run {repeats} times, counted from 0"
+                raise StoreError(run.folder / TRACES, line, "repeat", reason)
+            if trace.invocation and trace.invocation.usage:
+                tokens[trace.invocation.usage.provenance] += 1
+            values = {name: metric.value(case, trace, suite.corpus) for name, metric in self._metrics.items()}
+            yield CaseResult(
+                case=trace.case,
+                repeat=trace.repeat,
+                outcome=classify(case, trace, suite.corpus),
+                values={name: round(value, PLACES) for name, value in values.items() if value is not None},
             )
-    tokens: Counter[Provenance] = Counter()
-    order = {name: n for n, name in enumerate(suite.cases)}
-    cases = sorted(_results(run, suite, metrics, tokens), key=lambda each: (order[each.case], each.repeat))
-    expected = len(suite.cases) * manifest.repeats
-    if len(cases) != expected:
-        raise StoreError(
-            run.folder / TRACES, 0, "", f"has {len(cases)} traces of the {expected} that the suite asks for"
-        )
-    definitions = {
-        name: Definition(better=m.better, aggregate=m.aggregate, unit=m.unit, version=m.version)
-        for name, m in metrics.items()
-    }
-    return Evaluation(
-        run=RunReference(
-            run_id=manifest.run_id,
-            digest=manifest.digest(),
-            suite=manifest.suite,
-            system=manifest.system,
-            repeats=manifest.repeats,
-        ),
-        definitions=definitions_digest(metrics),
-        rules=dict(RULES),
-        metrics=definitions,
-        figures=figured(definitions, cases),
-        classes=counted(cases),
-        tokens=dict(tokens),
-        questions=tuple(
-            (name, sha256_hex(canonical(case.model_dump(mode="json")))) for name, case in suite.cases.items()
-        ),
-        cases=tuple(cases),
-    )
-
-
-def _results(
-    run: Run, suite: Suite, metrics: Mapping[str, Metric], tokens: Counter[Provenance]
-) -> Iterator[CaseResult]:
-    for line, trace in enumerate(run.traces(), 1):
-        case = suite.cases.get(trace.case)
-        if case is None:
-            raise StoreError(run.folder / TRACES, line, "case", f"the suite {suite.name!r} has no case {trace.case!r}")
-        if trace.repeat >= run.manifest.repeats:
-            reason = f"is {trace.repeat}; each case was run {run.manifest.repeats} times, counted from 0"
-            raise StoreError(run.folder / TRACES, line, "repeat", reason)
-        if trace.invocation and trace.invocation.usage:
-            tokens[trace.invocation.usage.provenance] += 1
-        values = {name: metric.value(case, trace, suite.corpus) for name, metric in metrics.items()}
-        yield CaseResult(
-            case=trace.case,
-            repeat=trace.repeat,
-            outcome=classify(case, trace, suite.corpus),
-            values={name: round(value, PLACES) for name, value in values.items() if value is not None},
-        )
 
 
 def figured(definitions: Mapping[str, Definition], cases: Iterable[CaseResult]) -> dict[str, Figure]:

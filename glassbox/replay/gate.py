@@ -15,7 +15,7 @@ from glassbox.replay.taxonomy import CLASSES
 Outcome = Literal["passed", "regressed", "unmeasured"]
 EXIT_CODES: dict[Outcome, int] = {"passed": 0, "regressed": 1, "unmeasured": 2}
 
-SHOWN = 20
+SHOWN = 50
 """Cases that Markdown lists under one metric."""
 
 _MARKS: dict[Verdict, str] = {

@@ -145,7 +145,8 @@ def _tiles(tiles: Sequence[tuple[str, str]]) -> Iterator[str]:
 def _taxonomy(sides: Sequence[tuple[str, dict[Class, int]]]) -> Iterator[str]:
     yield "<h2>What became of the cases</h2><div class='card'>"
     yield bars(sides)
-    yield "<div class='scroll' tabindex='0' role='region' aria-label='Cases by class'><table class='classes'><thead><tr>"
+    yield "<div class='scroll' tabindex='0' role='region' aria-label='Cases by class'>"
+    yield "<table class='classes'><thead><tr>"
     yield "<th scope='col'>class</th>" + "".join(
         f"<th scope='col'>{escaped(name) or 'cases'}</th>" for name, _ in sides
     )

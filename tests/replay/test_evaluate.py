@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassbox.replay.evaluate import Evaluation, evaluate, read_evaluation
+from glassbox.replay.evaluate import Evaluation, EvaluationEngine, read_evaluation
 from glassbox.replay.metrics import METRICS, Metric
 from glassbox.replay.store import Run, StoreError
 from glassbox.replay.suite import Suite
@@ -17,7 +17,7 @@ from tests.replay.builders import failure, stored, suite, trace
 
 
 def evaluated(folder: Path, of: Suite, *traces: Any, **fields: Any) -> Evaluation:
-    return evaluate(Run.open(stored(folder, of, *traces, **fields)), of)
+    return EvaluationEngine(of).evaluate(Run.open(stored(folder, of, *traces, **fields)))
 
 
 FIGURES = {
@@ -45,7 +45,7 @@ def test_the_deterministic_system_on_the_shipped_suite(version: str, evaluations
 
 
 def test_the_same_run_gives_the_same_bytes(runs: dict[str, Path], tidewell: Suite) -> None:
-    first, second = (evaluate(Run.open(runs["v2"]), tidewell).to_bytes() for _ in range(2))
+    first, second = (EvaluationEngine(tidewell).evaluate(Run.open(runs["v2"])).to_bytes() for _ in range(2))
     assert first == second
 
 
@@ -69,7 +69,7 @@ def test_the_order_of_the_traces_changes_only_the_digest_of_the_run(tmp_path: Pa
 
 def test_a_metric_that_is_added_later_applies_to_a_run_stored_before(runs: dict[str, Path], tidewell: Suite) -> None:
     shout = Metric("shout", lambda case, trace, corpus: float(trace.invocation is not None), "lower")
-    found = evaluate(Run.open(runs["v1"]), tidewell, {**METRICS, "shout": shout})
+    found = EvaluationEngine(tidewell, {**METRICS, "shout": shout}).evaluate(Run.open(runs["v1"]))
     assert found.figures["shout"].value == 1
     assert found.figures["shout"].n == 26
 
@@ -112,7 +112,7 @@ def test_counts_add_up_to_the_suite(tmp_path_factory: pytest.TempPathFactory, ki
 def test_a_run_of_another_suite_or_corpus_is_refused(field: str, tmp_path: Path) -> None:
     run = Run.open(stored(tmp_path, suite("a")))
     with pytest.raises(StoreError, match=f"suite.{field}") as caught:
-        evaluate(run, suite("a", **{field: "c" * 64}))
+        EvaluationEngine(suite("a", **{field: "c" * 64})).evaluate(run)
     assert "is not what was run" in caught.value.reason
 
 

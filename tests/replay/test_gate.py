@@ -7,7 +7,7 @@ import pytest
 
 from glassbox.replay.compare import compare
 from glassbox.replay.evaluate import Evaluation
-from glassbox.replay.gate import EXIT_CODES, gate, junit, junit_unable, markdown, markdown_unable
+from glassbox.replay.gate import EXIT_CODES, SHOWN, gate, junit, junit_unable, markdown, markdown_unable
 from tests.replay.test_compare import evaluation
 
 
@@ -72,7 +72,16 @@ def test_markdown_says_first_what_was_decided_then_shows_it(evaluations: dict[st
     assert "| groundedness ↑ | 1.000 | 0.000 | −1.000 (−100.0 %) | −1.000 … −1.000 | 26 | ❌ regressed |" in lines
     assert "| ungrounded | 0 | 22 |" in lines
     assert "| `bill-due` | 1.000 | 0.000 | success → ungrounded |" in lines
-    assert "| … and 6 more | | | |" in lines
+
+
+def test_markdown_names_every_case_of_a_small_suite_and_the_worst_of_a_large_one(
+    evaluations: dict[str, Evaluation],
+) -> None:
+    text = markdown(gate(compare(evaluations["v2"], evaluations["v3"])))
+    assert all(f"| `{case}` | 1.000 | 0.000 |" in text for case, _ in evaluations["v2"].questions)
+    many = markdown(gate(compare(evaluation(*[1.0] * 90), evaluation(*[0.0] * 90))))
+    assert many.count("| `case-") == SHOWN
+    assert f"| … and {90 - SHOWN} more | | | |" in many
 
 
 def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head(evaluations: dict[str, Evaluation]) -> None:

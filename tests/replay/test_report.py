@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassbox.replay.compare import Tolerance, compare
-from glassbox.replay.evaluate import evaluate
+from glassbox.replay.evaluate import EvaluationEngine
 from glassbox.replay.report import SHOWN, Side, report
 from glassbox.replay.report_case import LONGEST
 from glassbox.replay.store import Run, SystemReference
@@ -86,7 +86,7 @@ class Page(HTMLParser):
 
 def side(folder: Path, of: Suite) -> Side:
     run = Run.open(folder, of)
-    return Side(run, evaluate(run, of))
+    return Side(run, EvaluationEngine(of).evaluate(run))
 
 
 @pytest.fixture(scope="module")
