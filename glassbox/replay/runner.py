@@ -132,6 +132,11 @@ class ExperimentRunner:
         try:
             async with limit:
                 made = await system.answer(question)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            made = InvocationFailed("exception", type(error).__name__)  # the system's own: nobody has asked for it
         except Exception as error:
             late = f"no answer after {self._limits.timeout_s:g} s"
             made = InvocationFailed("timeout", late) if limit.expired() else _failure(error)
