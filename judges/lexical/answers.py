@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from judges.lexical.model import question_back, relevance, support
+from judges.lexical.model import question_back, quotation, relevance, support
 from judges.lexical.statements import noncommittal, statements
 from judges.llm.fence import enclosed
 
@@ -66,6 +66,10 @@ _TASKS: dict[str, tuple[str, Callable[[Data], dict[str, Any]]]] = {
 }
 SCHEMAS = tuple(_TASKS)
 
+PLAIN = "plain"
+"""What requests without a schema are counted as, and what `Faults.only_schema` calls them."""
+ABSTENTION = "The documents do not say."
+
 _TITLE = re.compile(f'"title":\\s*"({"|".join(SCHEMAS)})"')
 
 
@@ -81,6 +85,21 @@ def answer(schema: str, prompt: str) -> dict[str, Any]:
         raise PromptError(f"unknown schema name; this model knows {', '.join(SCHEMAS)}")
     marker, task = _TASKS[schema]
     return task(_data(prompt, marker))
+
+
+def plain(prompt: str) -> str:
+    """The answer in plain words where no schema is asked for, to a question over documents, which stand in the prompt's
+    data as {question, documents: [{id, text}]}: a sentence of theirs with its document's id in brackets, or that they
+    do not say. Raises PromptError for a prompt without such data."""
+    data = _data(prompt, "input: ")
+    question, documents = _text(data, "question"), data.get("documents")
+    if not isinstance(documents, list) or not all(isinstance(each, dict) for each in documents):
+        raise PromptError("documents in the prompt's JSON must be a list of objects")
+    found = quotation(question, [_text(each, "text") for each in documents])
+    if found is None:
+        return ABSTENTION
+    index, sentence = found
+    return f"{sentence} [{_text(documents[index], 'id')}]"
 
 
 def schema_in(texts: list[str]) -> str | None:

@@ -31,7 +31,7 @@ class Faults:
     hang_rate: float = 0.0  # no answer until the client goes away
     refuse_rate: float = 0.0  # a refusal in place of the content
     malformed: Malformed = "none"  # what every output suffers: its list shortened, lengthened, reversed, emptied …
-    only_schema: str | None = None  # spare requests for other schemas; "embeddings" means the embeddings
+    only_schema: str | None = None  # spare the others; "embeddings" and "plain" mean requests without a schema
     times: int | None = None  # stop after this many faults
     seed: int = 0
 

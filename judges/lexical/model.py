@@ -16,6 +16,7 @@ from judges.lexical.reading import NEGATION, Reading, is_number, read, unit
 from judges.text import best_window, is_content, language, sentences, words
 
 RELEVANT_COVERAGE = 0.62
+QUOTED_COVERAGE = 0.5
 COVERED = 0.85
 UNSUPPORTED = 0.65
 UNSUPPORTED_BROKEN = 0.80
@@ -59,19 +60,34 @@ def relevance(query: str, passages: Sequence[str], reference: str | None = None)
     if reference is not None and len(_content_units(reference)) >= NOVEL_RUN_UNSUPPORTED:
         told = [reference[start:end] for start, end in sentences(reference)]
         return [_relevance_to_reference(told, passage) for passage in passages]
-    documents = [frozenset(read(passage).units) for passage in passages]
+    return [
+        Relevance(coverage >= RELEVANT_COVERAGE, f"lexical: {coverage:.2f} of the query's weighted content words")
+        for coverage in _coverages(query, passages)
+    ]
+
+
+def quotation(question: str, passages: Sequence[str]) -> tuple[int, str] | None:
+    """What this model answers to a question: the sentence that has most of the question's content stems, weighted as in
+    `relevance` over all sentences, and the index of its passage. None where no sentence has half of them."""
+    told = [(index, text[start:end]) for index, text in enumerate(passages) for start, end in sentences(text)]
+    coverages = _coverages(question, [sentence for _, sentence in told])
+    best = max(coverages, default=0.0)
+    return told[coverages.index(best)] if best >= QUOTED_COVERAGE else None
+
+
+def _coverages(query: str, texts: Sequence[str]) -> list[float]:
+    """The weighted share of the query's content stems that each text has."""
+    documents = [frozenset(read(text).units) for text in texts]
     size = len(documents) + 1
     weights = {
         wanted: 1 + math.log((1 + size) / (2 + sum(wanted in document for document in documents)))
         for wanted in sorted(set(_content_units(query)))
     }
     total = math.fsum(weights.values())
-    verdicts = []
-    for document in documents:
-        coverage = math.fsum(w for wanted, w in weights.items() if wanted in document) / total if total else 0.0
-        reason = f"lexical: {coverage:.2f} of the query's weighted content words"
-        verdicts.append(Relevance(coverage >= RELEVANT_COVERAGE, reason))
-    return verdicts
+    return [
+        math.fsum(weight for wanted, weight in weights.items() if wanted in document) / total if total else 0.0
+        for document in documents
+    ]
 
 
 def _relevance_to_reference(told: Sequence[str], passage: str) -> Relevance:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
-from judges.lexical.answers import SCHEMAS, PromptError, answer, schema_in
+from judges.lexical.answers import PLAIN, SCHEMAS, PromptError, answer, plain, schema_in
 from judges.lexical.faults import EMBEDDINGS, Fault, Faults, spoil
 from judges.lexical.model import DIMENSIONS, embed
 
@@ -106,10 +106,12 @@ class LexicalServer:
             return fault
         prompt = next(text for role, text in reversed(texts) if role == "user")
         try:
-            output = answer(schema, prompt)
+            output = plain(prompt) if schema == PLAIN else answer(schema, prompt)
         except PromptError as error:
             raise _BadRequest(str(error), "messages") from None
-        said = spoil(output, self._faults.malformed) if fault == "malformed" else output
+        if fault == "malformed" and isinstance(output, str):
+            return web.Response(text=output)  # plain words keep to any form: the response itself is none
+        said = spoil(output, self._faults.malformed) if fault == "malformed" and isinstance(output, dict) else output
         content = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
         finish = "tool_calls" if by_tool else "stop"
         if fault == "truncate":
@@ -249,7 +251,7 @@ def _is_text(part: object) -> bool:
 
 
 def _schema(body: dict[str, Any], texts: list[str]) -> tuple[str, bool]:
-    """The name of the schema that is asked for, and whether the answer goes out as a tool call."""
+    """The name of the schema that is asked for, or PLAIN; and whether the answer goes out as a tool call."""
     wanted = body.get("response_format")
     kind = wanted.get("type") if isinstance(wanted, dict) else None
     if body.get("tools"):
@@ -259,12 +261,10 @@ def _schema(body: dict[str, Any], texts: list[str]) -> tuple[str, bool]:
         name, param = (schema.get("name") if isinstance(schema, dict) else None), "response_format"
     elif kind == "json_object":
         name, param = schema_in(texts), "response_format"
+    elif kind in (None, "text"):
+        return PLAIN, False
     else:
-        raise _BadRequest(
-            "this model only fills schemas: ask with response_format json_schema or with a tool named"
-            f" {', '.join(SCHEMAS)}",
-            "response_format",
-        )
+        raise _BadRequest("response_format must be of type json_schema, json_object or text", "response_format")
     if name not in SCHEMAS:
         raise _BadRequest(f"unknown schema name; this model knows {', '.join(SCHEMAS)}", param)
     return name, param == "tools"

@@ -49,6 +49,20 @@ async def test_each_schema_is_answered(post, server):
     }  # fmt: skip
 
 
+async def test_without_a_schema_a_question_over_documents_is_answered_from_them(post, server):
+    documents = [{"id": "a", "text": "Cows eat grass. "}, {"id": "b", "text": "It rains. The tower has nine arches."}]
+
+    def asked(question):
+        data = {"question": question, "documents": documents}
+        return chat(None, f"input: {json.dumps(data)}", response_format={"type": "text"})
+
+    _, reply = await post("chat/completions", asked("How many arches has the tower?"))
+    assert reply["choices"][0]["message"]["content"] == "The tower has nine arches. [b]"
+    _, reply = await post("chat/completions", asked("Who painted the ceiling?"))
+    assert reply["choices"][0]["message"]["content"] == "The documents do not say."
+    assert server.calls == {"plain": 2}
+
+
 async def test_reference_answer_is_judged_against(post):
     data = {
         "query": "Who?",
@@ -147,11 +161,13 @@ async def test_content_may_come_in_parts_beside_a_system_message(post):
         (b"[" * 100_000, "not JSON"),
         ([], "not a JSON object"),
         (chat("Elsewhere", STATEMENTS), "knows PassageVerdicts, StatementGeneratorOutput, NLIStatementOutput"),
-        (chat(None, STATEMENTS), "only fills schemas"),
+        (chat(None, "x"), "no line that begins with 'input:'"),
+        (chat(None, STATEMENTS), "documents in the prompt's JSON must be a list of objects"),
+        (chat(None, 'input: {"question": "q", "documents": [{"id": "a"}]}'), "text in the prompt's JSON"),
         (chat(None, "x", response_format={"type": "json_object"}), "unknown schema name"),
         (chat(None, "x", response_format={"type": "json_schema"}), "unknown schema name"),
         (chat(None, "x", tools=[{}]), "unknown schema name"),
-        (chat(None, "x", tools={}, response_format=3), "only fills schemas"),
+        (chat(None, "x", tools={}, response_format={"type": "xml"}), "must be of type"),
         (chat("PassageVerdicts", "x", stream=True), "does not stream"),
         (chat("PassageVerdicts", "x", n=0), "no line"),
         (chat("StatementGeneratorOutput", STATEMENTS, n=99), "n must be between"),
