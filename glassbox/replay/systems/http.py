@@ -60,6 +60,8 @@ def shown(url: str) -> str:
 
 
 def secrets_of(url: str, api_key: str) -> frozenset[str]:
-    """What must not be kept of how a URL is reached."""
+    """What must not be kept of how a URL is reached. Raises ValueError where it names two ways."""
     password = urlsplit(url).password
+    if api_key and password:
+        raise ValueError(f"{shown(url)}: a password in the address and an API key exclude each other")
     return environment_secrets() | {secret for secret in (api_key, password) if secret}

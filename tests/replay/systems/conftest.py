@@ -1,11 +1,11 @@
-"""Commands that answer, and those that do not."""
+"""Commands and servers that answer, and those that do not."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from glassbox.replay.store import SystemReference
 from glassbox.replay.systems.command import CommandSystem
@@ -32,7 +32,8 @@ for line in sys.stdin:
         case _: reply(asked, answer=f"{os.getpid()}")
 """
 
-Answering = Callable[..., "asynccontextmanager[CommandSystem]"]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Serve = Callable[[Handler], Awaitable[str]]
 
 
 @pytest.fixture
@@ -46,3 +47,22 @@ async def system(script: list[str]) -> AsyncIterator[CommandSystem]:
     made = CommandSystem(script, SystemReference(name="command", version="1"))
     yield made
     await made.close()
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Serves a handler at any path: its address."""
+    runners = []
+
+    async def start(handler: Handler) -> str:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        runners.append(web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1))
+        await runners[-1].setup()
+        await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
+        host, port = runners[-1].addresses[0][:2]
+        return f"http://{host}:{port}"
+
+    yield start
+    for runner in runners:
+        await runner.cleanup()
