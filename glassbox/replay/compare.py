@@ -27,7 +27,7 @@ from glassbox.replay.evaluate import (
     figured,
 )
 from glassbox.replay.metrics import Aggregate, Better, Unit
-from glassbox.replay.resampling import CONFIDENCE, RESAMPLES, SEED, Values, interval, noise
+from glassbox.replay.resampling import CONFIDENCE, RESAMPLES, SEED, Measured, Values, intervals, noise
 from glassbox.replay.taxonomy import CLASSES, Class
 
 SCHEMA_VERSION: Literal["1"] = "1"
@@ -161,12 +161,17 @@ def compare(
         for each, side in ((base, before), (candidate, after))
     ]
     classes_before, classes_after = ({case: _class(made) for case, made in side.items()} for side in (before, after))
+    measured = {
+        name: Measured(_values(before, name), _values(after, name), base.metrics[name].aggregate) for name in names
+    }
+    bounds = intervals({name: each for name, each in measured.items() if _enough(each)})
     changes = tuple(
         _change(
             name,
             base.metrics[name],
             (figures[0][name], figures[1][name]),
-            (_values(before, name), _values(after, name)),
+            measured[name],
+            bounds.get(name),
             tolerances.get(name, TOLERANCES[base.metrics[name].unit]),
             (classes_before, classes_after),
             comparable=base.metrics[name].unit != "tokens" or set(base.tokens) == set(candidate.tokens),
@@ -267,7 +272,8 @@ def _change(
     name: str,
     definition: Definition,
     figures: tuple[Figure, Figure],
-    values: tuple[Values, Values],
+    measured: Measured,
+    bounds: tuple[float, float] | None,
     tolerance: Tolerance,
     classes: tuple[Mapping[str, Class], Mapping[str, Class]],
     *,
@@ -275,20 +281,18 @@ def _change(
 ) -> Change:
     base, candidate = figures
     delta = relative = allowed = floor = None
-    bounds: tuple[float, float] | None = None
     if base.value is None or candidate.value is None or not comparable:
         verdict, reason = _unmeasured(base, candidate)
+        bounds = None
         worse: list[CaseChange] = []
     else:
         delta = round(candidate.value - base.value, PLACES)
         relative = round(delta / base.value, PLACES) if base.value else None
         allowed = round(tolerance.allowed(base.value), PLACES)
-        if min(_applies(side) for side in values) >= FEWEST:
-            bounds = interval(*values, definition.aggregate)
-        floor = noise(*values, definition.aggregate)
+        floor = noise(*measured)
         better = (delta > 0) == (definition.better == "higher")
         verdict, reason = _verdict(delta, allowed, bounds, floor, better)
-        worse = _worse(definition.better, base.value, values, classes)
+        worse = _worse(definition.better, base.value, measured, classes)
     suspect = verdict == "regressed" or (verdict == "unclear" and not better)
     return Change(
         metric=name,
@@ -335,8 +339,12 @@ def _verdict(
     return called, "beyond the tolerance, and the interval does not have 0"
 
 
-def _applies(values: Values) -> int:
-    return sum(any(value is not None for value in made) for made in values.values())
+def _enough(measured: Measured) -> bool:
+    """Whether the metric applies to enough cases of either run for an interval."""
+    return all(
+        sum(any(value is not None for value in made) for made in side.values()) >= FEWEST
+        for side in (measured.base, measured.candidate)
+    )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -347,15 +355,15 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _worse(
     better: Better,
     baseline: float,
-    values: tuple[Values, Values],
+    measured: Measured,
     classes: tuple[Mapping[str, Class], Mapping[str, Class]],
 ) -> list[CaseChange]:
     """Cases that pull the figure down, by how much: against what they were, or against the base's figure where the
     metric did not apply to them then."""
     sign = 1 if better == "higher" else -1
     found = []
-    for case in values[0]:
-        base, candidate = _mean(values[0][case]), _mean(values[1][case])
+    for case in measured.base:
+        base, candidate = _mean(measured.base[case]), _mean(measured.candidate[case])
         if candidate is None:
             continue
         shift = sign * (candidate - (baseline if base is None else base))

@@ -74,9 +74,8 @@ def aggregated(how: Aggregate, values: Sequence[float]) -> float | None:
 
 @lru_cache(maxsize=16)
 def said(text: str) -> tuple[Span, ...]:
-    """The sentences of an answer that have a word; the whole answer where a word parts into none."""
-    found = tuple(span for span in sentences(text) if words(text[span.start : span.end]))
-    return found or (Span(0, len(text)),)
+    """The sentences of an answer; the whole of one that has none."""
+    return tuple(sentences(text)) or (Span(0, len(text)),)
 
 
 @lru_cache(maxsize=16)
@@ -94,6 +93,7 @@ def _phrase(text: str) -> str:
     return f" {' '.join(normalise(word.text) for word in words(text))} "
 
 
+@lru_cache(maxsize=64)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(stem(word.text) for word in content_words(text) or words(text))
 

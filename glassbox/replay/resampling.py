@@ -6,7 +6,9 @@ Seeded, so that the same values give the same bounds; vectorised, in portions of
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,17 +29,35 @@ Values = Mapping[str, Sequence[float | None]]
 Floats = npt.NDArray[np.float64]
 
 
-def interval(base: Values, candidate: Values, how: Aggregate) -> tuple[float, float]:
-    """The percentile bootstrap interval (Efron 1979) of candidate − base, at `CONFIDENCE`.
+class Measured(NamedTuple):
+    """One metric of two runs over the same cases."""
+
+    base: Values
+    candidate: Values
+    how: Aggregate
+
+
+def intervals(measured: Mapping[str, Measured]) -> dict[str, tuple[float, float]]:
+    """By metric, the percentile bootstrap interval (Efron 1979) of candidate − base, at `CONFIDENCE`.
 
     Paired: cases are drawn with replacement, and each brings its values of both runs, repeats included. Drawn from the
-    cases to which the metric applies in either run; a draw that leaves one run without a value does not count.
+    cases to which the metric applies in either run; a draw that leaves one run without a value does not count. Metrics
+    that apply to the same cases see the same draws.
     """
-    cases = [case for case in base if any(v is not None for v in (*base[case], *candidate[case]))]
-    sides = [_Sorted.of([side[case] for case in cases]) for side in (base, candidate)]
-    deltas = np.concatenate(
-        [sides[1].figures(weights, how) - sides[0].figures(weights, how) for weights in _weights(len(cases))]
-    )
+    groups: dict[tuple[str, ...], dict[str, tuple[_Side, _Side]]] = defaultdict(dict)
+    for name, (base, candidate, how) in measured.items():
+        cases = tuple(case for case in base if any(v is not None for v in (*base[case], *candidate[case])))
+        sides = [_Side([side[case] for case in cases], how) for side in (base, candidate)]
+        groups[cases][name] = (sides[0], sides[1])
+    deltas: dict[str, list[Floats]] = defaultdict(list)
+    for cases, pairs in groups.items():
+        for weights in _weights(len(cases)):
+            for name, (before, after) in pairs.items():
+                deltas[name].append(after.figures(weights) - before.figures(weights))
+    return {name: _bounds(np.concatenate(deltas[name])) for name in measured}
+
+
+def _bounds(deltas: Floats) -> tuple[float, float]:
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(deltas[np.isfinite(deltas)], [tail, 1 - tail])
     return round(float(low), PLACES), round(float(high), PLACES)
@@ -55,37 +75,29 @@ def _weights(cases: int) -> Iterator[Floats]:
         left -= rows
 
 
-class _Sorted:
-    """All values of one run in rising order, and the case of each; shapes (V,)."""
+class _Side:
+    """The values of one run by one metric, from a row for each case."""
 
-    def __init__(self, values: Floats, case: npt.NDArray[np.int64]) -> None:
-        order = np.argsort(values, kind="stable")
-        self._values, self._case = values[order], case[order]
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[float | None]]) -> _Sorted:
+    def __init__(self, rows: Sequence[Sequence[float | None]], how: Aggregate) -> None:
         found = [(value, n) for n, row in enumerate(rows) for value in row if value is not None]
-        return cls(np.array([v for v, _ in found], dtype=np.float64), np.array([n for _, n in found], dtype=np.int64))
+        values = np.array([value for value, _ in found], dtype=np.float64)
+        case = np.array([n for _, n in found], dtype=np.int64)
+        order = np.argsort(values, kind="stable")
+        self._how = how
+        self._values, self._case = values[order], case[order]
+        self._sums = np.bincount(case, weights=values, minlength=len(rows))
+        self._counts = np.bincount(case, minlength=len(rows)).astype(np.float64)
 
-    def figures(self, weights: Floats, how: Aggregate) -> Floats:
+    def figures(self, weights: Floats) -> Floats:
         """The aggregate in each resample, NaN where it has no value; (rows, cases) -> (rows,)."""
-        each = weights[:, self._case]
-        total = each.sum(axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            if how == "mean":
-                return np.asarray(each @ self._values / total, dtype=np.float64)
-            reached = np.cumsum(each, axis=1)
-            if how == "p95":
-                return self._at(reached, np.ceil(total * 95 / 100), total)
-            middle = self._at(reached, np.floor((total + 1) / 2), total) + self._at(
-                reached, np.ceil((total + 1) / 2), total
-            )
-            return np.asarray(middle / 2, dtype=np.float64)
-
-    def _at(self, reached: Floats, rank: Floats, total: Floats) -> Floats:
-        """The value of a rank, counted from 1, in each row."""
-        place = (reached >= rank[:, None]).argmax(axis=1)
-        return np.where(total > 0, self._values[place], np.nan)
+        total = weights @ self._counts
+        if self._how == "mean":
+            with np.errstate(invalid="ignore"):
+                return np.asarray(weights @ self._sums / total, dtype=np.float64)
+        reached = np.cumsum(weights[:, self._case], axis=1)
+        ranks = [np.ceil(total * 95 / 100)] if self._how == "p95" else [np.ceil(total / 2), np.floor(total / 2) + 1]
+        found = np.mean([self._values[(reached >= rank[:, None]).argmax(axis=1)] for rank in ranks], axis=0)
+        return np.where(total > 0, found, np.nan)
 
 
 def noise(base: Values, candidate: Values, how: Aggregate) -> float | None:

@@ -18,7 +18,7 @@ from glassbox.replay.compare import (
 )
 from glassbox.replay.evaluate import CaseResult, Definition, Evaluation, RunReference, counted, figured
 from glassbox.replay.metrics import Aggregate, Better, Unit
-from glassbox.replay.resampling import interval, noise
+from glassbox.replay.resampling import Measured, Values, intervals, noise
 from glassbox.replay.store import SuiteReference
 from glassbox.replay.taxonomy import CLASSES, Class
 from tests.replay.builders import SYSTEM
@@ -67,6 +67,10 @@ def evaluation(
 def change(base: Evaluation, candidate: Evaluation, tolerance: Tolerance | None = None) -> Change:
     (only,) = compare(base, candidate, {"m": tolerance} if tolerance else None).changes
     return only
+
+
+def interval(base: Values, candidate: Values, how: Aggregate) -> tuple[float, float]:
+    return intervals({"m": Measured(base, candidate, how)})["m"]
 
 
 def test_the_planted_regression_names_every_affected_case(evaluations: dict[str, Evaluation]) -> None:
