@@ -60,6 +60,10 @@ class Settings(BaseSettings):
     llm_concurrency: Annotated[int, Field(ge=1, le=4096)] = 64
     llm_call_limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 60.0
 
+    sut_base_url: str | None = None
+    sut_model: str | None = None
+    sut_api_key: SecretStr | None = None
+
     sentence_model: str | None = None
     entity_model: str | None = None
     relation_model: str | None = None
@@ -89,7 +93,7 @@ class Settings(BaseSettings):
         folder = Path(value).expanduser() if value else None
         return str(folder.absolute()) if folder and folder.is_dir() else value
 
-    @field_validator("llm_base_url")
+    @field_validator("llm_base_url", "sut_base_url")
     @classmethod
     def _http(cls, value: str | None) -> str | None:
         if value is not None and urlsplit(value).scheme not in ("http", "https"):

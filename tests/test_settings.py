@@ -29,6 +29,7 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ({"GLASSBOX_PARTITIONS": "0"}, "GLASSBOX_PARTITIONS: "),
         ({"GLASSBOX_BROKER": "http://x"}, "GLASSBOX_BROKER: must be HOST:PORT"),
         ({"GLASSBOX_LLM_BASE_URL": "ftp://x"}, "GLASSBOX_LLM_BASE_URL: must be an http"),
+        ({"GLASSBOX_SUT_BASE_URL": "ftp://x"}, "GLASSBOX_SUT_BASE_URL: must be an http"),
         ({"GLASSBOX_LLM_BASE_URL": "http://x/v1"}, "GLASSBOX_LLM_MODEL is not set"),
         ({"GLASSBOX_LLM_API_KEY": "k"}, "GLASSBOX_LLM_BASE_URL is not set, but GLASSBOX_LLM_API_KEY is"),
         ({"GLASSBOX_EVIDENCE_URL": "s3://x"}, "GLASSBOX_EVIDENCE_URL: must be a folder"),
@@ -158,6 +159,7 @@ def test_described_masks_secrets_and_says_where_from(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GLASSBOX_LLM_MODEL", "m")
     monkeypatch.setenv("GLASSBOX_EMBEDDING_MODEL", "e")
     monkeypatch.setenv("GLASSBOX_LLM_API_KEY", "sesame")
+    monkeypatch.setenv("GLASSBOX_SUT_API_KEY", "sesame")
     rows = {name: (value, source) for name, value, source in Settings.load().described()}
     assert "sesame" not in str(rows)
     assert rows["GLASSBOX_LLM_API_KEY"][1] == "environment"
