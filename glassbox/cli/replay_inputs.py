@@ -57,7 +57,7 @@ class Suites:
             raise CommandError(f"{run.folder}: {name!r} is no shipped suite: name its file or folder with --suite")
         corpus = self._corpora[min(place, len(self._corpora) - 1)] if self._corpora else None
         if (name, corpus) not in self._read:
-            self._read[name, corpus] = load_suite(name, corpus)
+            self._read[name, corpus] = load_suite(name, corpus, run.manifest.suite.columns)
         return self._read[name, corpus]
 
     def evaluated(self, path: Path, place: int = 0) -> Evaluation:

@@ -78,8 +78,8 @@ def run(
 ) -> None:
     """Run a system once over a suite. Every question ends in a trace: an answer, or an error with its type.
 
-    The key of an endpoint or URL is taken from GLASSBOX_SUT_API_KEY, and is kept nowhere. A run that was stopped is gone
-    on with by the same command and --resume. Exit code 1: not one question was answered.
+    The key of an endpoint or URL is taken from GLASSBOX_SUT_API_KEY and is kept nowhere. The same command with --resume
+    goes on with a run that was stopped. Exit code 1: not one question was answered.
 
     Example: glassbox replay run --system v2 --out runs/v2
 

@@ -192,7 +192,11 @@ def describe(
     return Manifest(
         run_id=f"{''.join(filter(str.isdigit, started))[:14]}-{secrets.token_hex(4)}",
         suite=SuiteReference(
-            name=suite.name, digest=suite.digest, corpus_digest=suite.corpus_digest, cases=len(suite.cases)
+            name=suite.name,
+            digest=suite.digest,
+            corpus_digest=suite.corpus_digest,
+            cases=len(suite.cases),
+            columns=dict(suite.columns),
         ),
         system=system,
         repeats=repeats,

@@ -44,10 +44,13 @@ class _Message(BaseModel):
 
 
 class SuiteReference(_Message):
+    """`columns`: case field -> CSV column, as the suite was read."""
+
     name: str
     digest: Digest
     corpus_digest: Digest
     cases: Annotated[int, Field(ge=1)]
+    columns: dict[str, str] = Field(default_factory=dict)
 
 
 class SystemReference(_Message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -79,13 +79,15 @@ class Case(_Line):
 
 @dataclass(frozen=True)
 class Suite:
-    """`cases` and `corpus` by id, in the order of their files; the digests are SHA-256 of the files' bytes, hex."""
+    """`cases` and `corpus` by id, in the order of their files; the digests are SHA-256 of the files' bytes, hex;
+    `columns`: what was named to read a CSV file."""
 
     name: str
     cases: Mapping[str, Case]
     corpus: Mapping[str, Document]
     digest: str
     corpus_digest: str
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def shipped() -> list[str]:
@@ -127,6 +129,7 @@ def _suite(name: str, file: str, raw: bytes, corpus_file: str, corpus_raw: bytes
         {key: document for key, (_, document) in corpus.items()},
         sha256_hex(raw),
         sha256_hex(corpus_raw),
+        columns,
     )
 
 

@@ -128,6 +128,8 @@ def test_a_suite_of_ones_own_and_a_command_of_ones_own(command: Command, tmp_pat
     manifest = Run.open(tmp_path / "run").manifest
     assert (manifest.suite.name, manifest.system.name, manifest.system.version) == ("mine", "command", "1.4")
     assert (tmp_path / "asked").read_text() == "Wer?\nWo?\n"
+    code, out, _ = command("replay", "evaluate", "run", "--suite", "mine.csv", "--corpus", "docs.jsonl")
+    assert (code, "wrong_abstention" in out) == (0, True), "the run knows how its suite was read"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

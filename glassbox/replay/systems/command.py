@@ -36,8 +36,10 @@ class CommandSystem:
 
     async def start(self) -> None:
         """Raises `InvocationFailed` where the command cannot be begun."""
-        if self._process is not None and self._process.returncode is None:
-            return
+        if self._process is not None:
+            if self._process.returncode is None:
+                return
+            await self._kill()  # what it has left behind
         parent = os.getpid()
         try:
             self._process = await asyncio.create_subprocess_exec(
