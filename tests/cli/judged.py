@@ -39,10 +39,10 @@ def settings_of(folder: Path) -> Settings:
     return Settings(data_dir=folder)
 
 
-async def _judge_into(
+async def judge_into(
     folder: Path,
     requests: Iterable[bytes],
-    client: EndpointClient,
+    client: EndpointClient | None,
     policies: Mapping[str, Policy],
     policy: str,
     replaced: Mapping[str, Judge],
@@ -95,7 +95,7 @@ def judged(
         settings = settings_of(folder)
         async with LexicalServer(faults=faults) as server:
             client = connect(settings.endpoint(server.url), settings.id_key())
-            await _judge_into(folder, requests, client, load_policies(policies), policy, replaced(client))
+            await judge_into(folder, requests, client, load_policies(policies), policy, replaced(client))
             await client.close()
 
     asyncio.run(judge())
