@@ -41,7 +41,7 @@ def evaluation_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 def comparison_lines(found: Comparison) -> Iterator[str]:
     """The table of metrics, what became of the cases, and the cases of what regressed or may have."""
-    from glassbox.replay.figures import amount, difference, interval_text, share_of_base
+    from glassbox.replay.figures import amount, counts, difference, interval_text, share_of_base
     from glassbox.replay.taxonomy import CLASSES
 
     systems = [printable(f"{run.system.name} {run.system.version}") for run in (found.base, found.candidate)]
@@ -51,9 +51,8 @@ def comparison_lines(found: Comparison) -> Iterator[str]:
     yield from found.notes
     rows = [["", "base", "candidate", "change", "", "95 % interval", "n", "verdict"]]
     for each in found.changes:
-        n = str(each.candidate.n) if each.base.n == each.candidate.n else f"{each.base.n}/{each.candidate.n}"
         values = [amount(figure.value, each.unit) for figure in (each.base, each.candidate)]
-        moved = [difference(each.delta, each.unit), share_of_base(each), interval_text(each), n]
+        moved = [difference(each.delta, each.unit), share_of_base(each), interval_text(each), counts(each)]
         rows.append([each.metric, *values, *moved, each.verdict.replace("_", " ")])
     yield ""
     yield from _table(rows)

@@ -41,3 +41,8 @@ def interval_text(change: Change) -> str:
     if change.low is None or change.high is None:
         return _NONE
     return f"{difference(change.low, change.unit)} … {difference(change.high, change.unit)}"
+
+
+def counts(change: Change) -> str:
+    """n, of both where they differ."""
+    return str(change.base.n) if change.base.n == change.candidate.n else f"{change.base.n} → {change.candidate.n}"

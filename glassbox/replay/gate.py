@@ -9,7 +9,7 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from glassbox.replay.compare import Change, Comparison, Verdict
-from glassbox.replay.figures import amount, difference, interval_text, share_of_base
+from glassbox.replay.figures import amount, counts, difference, interval_text, share_of_base
 from glassbox.replay.taxonomy import CLASSES
 
 Outcome = Literal["passed", "regressed", "unmeasured"]
@@ -181,7 +181,7 @@ def _cells(change: Change, ignored: bool) -> Iterator[str]:
     of_base = share_of_base(change)
     yield difference(change.delta, change.unit) + (f" ({of_base})" if of_base else "")
     yield interval_text(change)
-    yield str(change.candidate.n) if change.base.n == change.candidate.n else f"{change.base.n} → {change.candidate.n}"
+    yield counts(change)
     yield _MARKS[change.verdict] + (" (ignored)" if ignored else "")
 
 
