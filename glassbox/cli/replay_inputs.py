@@ -43,7 +43,7 @@ class Suites:
 
     def __init__(self, named: Sequence[str] | None, corpora: Sequence[Path] | None) -> None:
         self._named, self._corpora = list(named or ()), list(corpora or ())
-        self._read: dict[tuple[str, Path | None], Suite] = {}
+        self._read: dict[tuple[str, Path | None, str], Suite] = {}
 
     def of(self, run: Run, place: int) -> Suite:
         """The suite of a run, which stands at `place` (0 or 1) of those that were named; by default the shipped one of
@@ -56,9 +56,11 @@ class Suites:
         elif name not in shipped():
             raise CommandError(f"{run.folder}: {name!r} is no shipped suite: name its file or folder with --suite")
         corpus = self._corpora[min(place, len(self._corpora) - 1)] if self._corpora else None
-        if (name, corpus) not in self._read:
-            self._read[name, corpus] = load_suite(name, corpus, run.manifest.suite.columns)
-        return self._read[name, corpus]
+        columns = run.manifest.suite.columns
+        key = (name, corpus, str(columns))
+        if key not in self._read:
+            self._read[key] = load_suite(name, corpus, columns)
+        return self._read[key]
 
     def evaluated(self, path: Path, place: int = 0) -> Evaluation:
         """An evaluation from its file, or made here of the run in a folder."""

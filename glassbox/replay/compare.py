@@ -216,10 +216,10 @@ def _names(base: Evaluation, candidate: Evaluation) -> list[str]:
 
 def _common(base: Evaluation, candidate: Evaluation, common: bool) -> list[str]:
     ours, theirs = base.run.suite, candidate.run.suite
-    if (ours.digest, ours.corpus_digest) == (theirs.digest, theirs.corpus_digest):
+    if base.questions == candidate.questions and ours.corpus_digest == theirs.corpus_digest:
         return [name for name, _ in base.questions]
     if not common:
-        what = "corpora" if ours.digest == theirs.digest else "suites"
+        what = "corpora" if base.questions == candidate.questions else "suites"
         raise ComparisonError(
             f"the runs are of different {what} ({ours.name} {ours.digest[:12]}…/{ours.corpus_digest[:12]}… and "
             f"{theirs.name} {theirs.digest[:12]}…/{theirs.corpus_digest[:12]}…); --common compares the cases in both"

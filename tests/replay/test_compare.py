@@ -311,9 +311,20 @@ def test_tokens_of_the_api_are_not_compared_with_estimates() -> None:
 def test_runs_of_different_suites_or_corpora_are_refused() -> None:
     base = evaluation(1, 1)
     with pytest.raises(ComparisonError, match=r"different suites .*--common"):
-        compare(base, evaluation(1, 1, suite="c"))
+        compare(base, evaluation(1, 1, 1, suite="c"))
     with pytest.raises(ComparisonError, match="different corpora"):
         compare(base, evaluation(1, 1, corpus="c"))
+
+
+def test_a_suite_that_says_the_same_in_another_file_is_the_same_suite() -> None:
+    assert compare(evaluation(1, 1), evaluation(1, 1, suite="c")).cases == 2
+
+
+def test_one_file_that_was_read_by_other_columns_is_another_suite() -> None:
+    base = evaluation(1, 1)
+    other = base.model_copy(update={"questions": (("case-0", "0" * 64), base.questions[1])})
+    with pytest.raises(ComparisonError, match="different suites"):
+        compare(base, other)
 
 
 def test_the_common_cases_of_two_suites() -> None:
