@@ -38,6 +38,12 @@ ThresholdOption = Annotated[
 CommonOption = Annotated[bool, typer.Option("--common", help="Compare the cases that stand in both suites.")]
 
 
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(help="The policy that answers are judged by, which their ids name; default the pipeline's."),
+]
+
+
 class Suites:
     """The suites of the runs that a command is given, each read once."""
 

@@ -32,6 +32,16 @@ def evaluation_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     for kind in reversed(CLASSES):
         rows.append([kind.replace("_", " "), *(str(each.classes[kind]) for each in evaluations)])
     yield from _table(rows)
+    for each in evaluations:
+        for apart in each.disagreements:
+            yield (
+                f"{printable(apart.case)} of {each.run.run_id}: "
+                + (
+                    "grounded by its words, and judged unfaithful"
+                    if apart.grounded
+                    else "judged faithful, and not grounded by its words"
+                )
+            )
     yield ""
     yield "in parentheses: n, the traces to which the metric applies"
     for each in evaluations:

@@ -50,18 +50,18 @@ def submit(
         raise CommandError(f"{file} has no requests")
     submission = Submission(broker, settings.id_key, follow=wait)
     try:
-        _follow(submission, lines, wait, rate, timeout)
+        follow(submission, lines, wait, rate, timeout)
     finally:
         submission.close()
     if wait:
-        _report(submission, as_json)
+        report_answers(submission, as_json)
     elif as_json:
         print(json.dumps({"requests": len(lines)}))
     else:
         print(f"{len(lines)} requests are in the log; `glassbox watch` shows their scorecards")
 
 
-def _follow(submission: Submission, lines: list[Line], wait: bool, rate: float | None, timeout: float) -> None:
+def follow(submission: Submission, lines: list[Line], wait: bool, rate: float | None, timeout: float) -> None:
     from glassbox.cli.progress import Progress
 
     answered = submission.tracker.answers
@@ -75,7 +75,7 @@ def _follow(submission: Submission, lines: list[Line], wait: bool, rate: float |
             progress.update(len(answered))
 
 
-def _report(submission: Submission, as_json: bool) -> None:
+def report_answers(submission: Submission, as_json: bool) -> None:
     from glassbox.cli.errors import FINDING, UNABLE, say
 
     tracker = submission.tracker

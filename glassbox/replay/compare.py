@@ -207,11 +207,15 @@ def _names(base: Evaluation, candidate: Evaluation) -> list[str]:
         raise ComparisonError(
             f"the metrics rest on different rules ({base.rules} and {candidate.rules}); evaluate both runs again"
         )
-    names = [name for name in candidate.metrics if name in base.metrics]
+    names = [name for name in candidate.metrics if name in base.metrics and not _other_method(name, base, candidate)]
     for name in names:
         if base.metrics[name] != candidate.metrics[name]:
             raise ComparisonError(f"{name} has another definition in either evaluation; evaluate both runs again")
     return names
+
+
+def _other_method(name: str, base: Evaluation, candidate: Evaluation) -> bool:
+    return base.metrics[name].method != candidate.metrics[name].method
 
 
 def _common(base: Evaluation, candidate: Evaluation, common: bool) -> list[str]:
@@ -235,6 +239,8 @@ def _notes(base: Evaluation, candidate: Evaluation) -> tuple[str, ...]:
     notes = []
     if base.run.suite.corpus_digest != candidate.run.suite.corpus_digest:
         notes.append("The runs are over different corpora: what is measured against a document may differ for that.")
+    if apart := [name for name in base.metrics if name in candidate.metrics and _other_method(name, base, candidate)]:
+        notes.append(f"Judged by other methods or policies in either run, so not compared: {', '.join(apart)}.")
     for mine, other, which in ((base, candidate, "base"), (candidate, base, "candidate")):
         if alone := [name for name in mine.metrics if name not in other.metrics]:
             notes.append(f"Only the {which} was evaluated by {', '.join(alone)}.")

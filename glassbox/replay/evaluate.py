@@ -34,12 +34,14 @@ class Message(BaseModel):
 
 
 class Definition(Message):
-    """What a figure is, as far as whoever compares it must know; `version` changes with the metric's meaning."""
+    """What a figure is, as far as whoever compares it must know; `version` changes with the metric's meaning. `method`:
+    digest of how judges made it, null for what is counted here."""
 
     better: Better
     aggregate: Aggregate
     unit: Unit
     version: int
+    method: Digest | None = None
 
 
 class Figure(Message):
@@ -58,6 +60,15 @@ class CaseResult(Message):
     values: dict[str, Finite]
 
 
+class Disagreement(Message):
+    """A trace where the lexical proxy and the judge part: `grounded`, by words, is not `faithful`, by meaning."""
+
+    case: str
+    repeat: Count
+    grounded: bool
+    faithful: bool
+
+
 class RunReference(Message):
     run_id: str
     digest: Digest
@@ -69,7 +80,8 @@ class RunReference(Message):
 class Evaluation(Message):
     """`definitions`: digest of the metrics; `rules`: what all of them rest on. `classes`: counts of the failure
     taxonomy, cases × repeats in all. `tokens`: how many traces' tokens come from where. `questions`: id and digest of
-    each case, in the order of the suite; `cases` has the results in that order, a case's repeats together."""
+    each case, in the order of the suite; `cases` has the results in that order, a case's repeats together.
+    `disagreements`: of the metrics with the judges, where scorecards are joined."""
 
     schema_version: Literal["1"] = SCHEMA_VERSION
     run: RunReference
@@ -81,6 +93,7 @@ class Evaluation(Message):
     tokens: dict[Provenance, Count]
     questions: tuple[tuple[str, Digest], ...]
     cases: tuple[CaseResult, ...]
+    disagreements: tuple[Disagreement, ...] = ()
 
     @model_validator(mode="after")
     def _whole(self) -> Evaluation:
