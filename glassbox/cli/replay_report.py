@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder; the base where there are two.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run's folder, or the evaluation in it; the base of two.")
+    ],
     candidate: Annotated[
         Path | None, typer.Argument(metavar="[CANDIDATE]", help="A run's folder, held against the first.")
     ] = None,
@@ -45,11 +47,18 @@ def report(
 
 
 def _side(suites: Suites, path: Path, place: int) -> tuple[Suite, Side]:
-    """A run by its folder, or by the evaluation beside it: the page shows answers, so it needs the run."""
-    from glassbox.replay.evaluate import EVALUATION, EvaluationEngine
+    """A run by its folder, or by the evaluation beside it, scorecards and all: the page shows answers, so it needs the
+    run."""
+    from glassbox.cli.errors import CommandError
+    from glassbox.replay.evaluate import EvaluationEngine, read_evaluation
     from glassbox.replay.report import Side
     from glassbox.replay.store import Run
 
-    found = Run.open(path.parent if path.name == EVALUATION else path)
-    of = suites.of(found, place)
-    return of, Side(found, EvaluationEngine(of).evaluate(found))
+    run = Run.open(path.parent if path.is_file() else path)
+    suite = suites.of(run, place)
+    if not path.is_file():
+        return suite, Side(run, EvaluationEngine(suite).evaluate(run))
+    evaluation = read_evaluation(path)
+    if evaluation.run.digest != run.manifest.digest():
+        raise CommandError(f"{path} is not an evaluation of the run beside it")
+    return suite, Side(run, evaluation)

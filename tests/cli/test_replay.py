@@ -212,3 +212,7 @@ def test_report(command: Command, runs: Path) -> None:
     command("replay", "evaluate", "runs/v2")
     assert command("replay", "report", "runs/v2/evaluation.json")[0] == 0
     assert "clean answers of 26" in (runs.parent / "report.html").read_text()
+    shutil.copy(runs / "v2" / "evaluation.json", runs / "v3" / "evaluation.json")
+    code, _, err = command("replay", "report", "runs/v2", "runs/v3/evaluation.json")
+    assert code == 2
+    assert "is not an evaluation of the run beside it" in err
