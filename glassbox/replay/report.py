@@ -21,6 +21,8 @@ from glassbox.replay.trace import Trace
 
 SHOWN = 40
 """Cases that are shown with their answers, worst first."""
+LISTED = 500
+"""Cases that are listed as better."""
 
 
 @dataclass(frozen=True)
@@ -205,8 +207,11 @@ def _better(comparison: Comparison) -> Iterator[str]:
     if moved:
         yield f"<h2>What got better</h2><details><summary>{len(moved)} cases</summary><ul>"
         yield from (
-            f"<li>{escaped(each.case)}: {title_case(each.before)} → {title_case(each.after)}</li>" for each in moved
+            f"<li>{escaped(each.case)}: {title_case(each.before)} → {title_case(each.after)}</li>"
+            for each in moved[:LISTED]
         )
+        if len(moved) > LISTED:
+            yield f"<li>and {len(moved) - LISTED} more</li>"
         yield "</ul></details>"
 
 
