@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from glassbox.contract.canonical import CanonicalError, canonical
-from glassbox.contract.verdict import Failed, NotApplicable, Scored
+from glassbox.contract.verdict import Failed, NotApplicable, NotFinite, Scored
 from judges.injection import suspects
 from judges.port import Case, Judge, JudgeError, Judgement
 
@@ -32,7 +32,8 @@ _TEXTS = ("query", "answer", "reference_answer", "retrieved_passages", "source_d
 async def answer(judge: Judge, case: Case) -> Judgement:
     """Exactly one verdict for each part in `case.settings`, in their order, by `case.deadline`.
 
-    A judge that is late, raises or leaves a part out ends in `failed` verdicts; nothing but cancellation escapes.
+    A judge that is late, raises, exits or leaves a part out ends in `failed` verdicts; nothing but cancellation and a
+    person's interrupt escapes.
     The evidence of such an answer is `{"error": {"cause": …, "detail": …}}`. Texts that look like an attack on the
     judge are flagged (`INJECTION`), whatever the judge says.
     """
@@ -71,11 +72,12 @@ async def _answer(judge: Judge, case: Case) -> Judgement:
     except CanonicalError as error:
         logger.error("%s: the %s judge's evidence is not JSON at %s", case.evaluation_id, judge.kind, error.field)
         return _failed(case, "crashed", "evidence is not JSON")
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a library that calls `sys.exit` must not end the worker
         if isinstance(error, TimeoutError) and limit.expired():
             return _failed(case, "timeout", "no answer before the deadline")
         _report(judge, case, error)
-        return _failed(case, "crashed", type(error).__name__)
+        detail = "the score is not finite" if isinstance(error, NotFinite) else type(error).__name__
+        return _failed(case, "crashed", detail)
     return Judgement(_complete(made, judge, case), made.evidence, made.raw)
 
 
@@ -104,7 +106,7 @@ def _failed(case: Case, cause: str, detail: str) -> Judgement:
     return Judgement(verdicts, {"error": {"cause": cause, "detail": detail}})
 
 
-def _report(judge: Judge, case: Case, error: Exception) -> None:
+def _report(judge: Judge, case: Case, error: BaseException) -> None:
     """Where it crashed, without the exception's message: that may quote the evaluation."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""

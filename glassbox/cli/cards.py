@@ -70,15 +70,21 @@ def weakest(card: Card, policy: Mapping[str, Any] | None) -> Mapping[str, Any] |
     return max(worst, key=cost, default=None)
 
 
-def row(card: Card, policy: Mapping[str, Any] | None, evidence: Mapping[str, Mapping[str, Any]]) -> Row:
-    """`evidence`: worker kind -> its evidence, as far as it is at hand."""
+def row(
+    card: Card,
+    policy: Mapping[str, Any] | None,
+    evidence: Mapping[str, Mapping[str, Any]],
+    verdicts: Iterable[Mapping[str, Any]] = (),
+) -> Row:
+    """`evidence`: worker kind -> its evidence; `verdicts`: those of the parts as JSON; both as far as at hand."""
     part = weakest(card, policy)
+    details = {verdict["part"]: verdict.get("detail", "") for verdict in verdicts}
     return Row(
         evaluation_id=card["evaluation_id"],
         trust=card["trust"],
         judges={judge["judge"]: judge["score"] for judge in card["judges"]},
         outcome=card["outcome"],
-        weakest=why(part, evidence) if part else "",
+        weakest=why(part, evidence, details.get(part["part"], "")) if part else "",
     )
 
 

@@ -137,7 +137,7 @@ def _show(settings: Settings, submission: Submission, lines: list[Line], keep: P
     )
     dossiers = asyncio.run(_dossiers(settings, list(ids)))
     planted = _planted(lines, submission.tracker.ids)
-    rows = [row(each.record, each.policy, each.evidence) for each in dossiers]
+    rows = [row(each.record, each.policy, each.evidence, each.verdicts.values()) for each in dossiers]
     print_table(rows, planted, "planted defect")
     for number, raw in lines:
         dead = answers[number].dead

@@ -91,7 +91,7 @@ def _row(result: Result) -> Row | None:
 
     if result.card is None or result.policy is None:
         return None
-    return row(result.card, result.policy.document, result.evidence)
+    return row(result.card, result.policy.document, result.evidence, result.verdicts)
 
 
 def _to_json(result: Result, with_evidence: bool) -> dict[str, Any]:

@@ -13,12 +13,12 @@ _QUOTE = 70
 Evidence = Mapping[str, Any]
 
 
-def why(part: Mapping[str, Any], evidence: Mapping[str, Evidence]) -> str:
-    """`part`: a row of a scorecard; `evidence`: worker kind -> its evidence. Says what can be said without any."""
+def why(part: Mapping[str, Any], evidence: Mapping[str, Evidence], detail: str = "") -> str:
+    """`part`: a row of a scorecard; `evidence`: worker kind -> its evidence; `detail`: of a failed part's verdict. Says
+    what can be said without any."""
     name, cause = part["part"], part["cause"]
     found = evidence_of(name, evidence, part.get("judge"))
     if part["state"] == "failed":
-        detail = str(found.get("detail") or (found.get("error") or {}).get("detail") or "")
         return f"{name}: failed, {plain(cause)}" + (f" ({printable(detail)})" if detail else "")
     if part["state"] == "not_applicable":
         own = "" if name in _SAY else _of_ones_own(found)

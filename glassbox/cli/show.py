@@ -111,7 +111,7 @@ def _parts(dossier: Dossier) -> Table:
         target = targets.get(part["part"])
         met = {True: "met", False: "missed", None: "–"}[part["meets_target"]]
         bounds = "–" if part["low"] == part["high"] else f"{part['low'][:6]} to {part['high'][:6]}"
-        said = why(part, dossier.evidence)
+        said = why(part, dossier.evidence, verdict.get("detail", ""))
         flags = f" [{', '.join(verdict['flags'])}]" if verdict.get("flags") else ""
         table.add_row(
             part["judge"],

@@ -77,10 +77,14 @@ Figure = Annotated[Decimal, Field(ge=0, le=1, decimal_places=PLACES), PlainSeria
 """A number in [0, 1] with 6 decimal places; a decimal string in JSON."""
 
 
+class NotFinite(ValueError):
+    """A score that is NaN or infinite."""
+
+
 def to_figure(value: float) -> Decimal:
-    """`value` in [0, 1] (clamped) rounded half-even to 6 places. Raises ValueError for NaN and infinities."""
+    """`value` in [0, 1] (clamped) rounded half-even to 6 places. Raises `NotFinite` for NaN and infinities."""
     if not math.isfinite(value):
-        raise ValueError("a score must be finite")
+        raise NotFinite("a score must be finite")
     clamped = min(max(value, 0.0), 1.0) + 0.0  # -0.0 + 0.0 is 0.0: a record has no negative zero
     return Decimal(clamped).quantize(_STEP, rounding=ROUND_HALF_EVEN)
 
@@ -133,7 +137,7 @@ class Scored(_Verdict):
         raw: float | None = None,
     ) -> Scored:
         """Round `value` (and bounds, by default the value itself) to 6 places; a value outside [0, 1] is clamped
-        and kept in `raw`. Raises ValueError when `value` is not finite: such a verdict is a `Failed`."""
+        and kept in `raw`. Raises `NotFinite` when `value` is not finite: such a verdict is a `Failed`."""
         clamped = value if not 0.0 <= value <= 1.0 else None
         return cls(
             part=part,

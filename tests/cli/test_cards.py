@@ -96,11 +96,6 @@ def test_why(part: str, score: float, evidence: dict[str, Any], says: str) -> No
             {"tone": {"polite": {"reason": "A table."}}},
             "polite: out of scope (“A table.”)",
         ),
-        (
-            Failed(part="polite", cause="crashed"),
-            {"tone": {"error": {"cause": "crashed", "detail": "ValueError"}}},
-            "polite: failed, crashed (ValueError)",
-        ),
     ],
 )
 def test_why_of_a_judge_of_ones_own(verdict: Any, evidence: dict[str, Any], says: str) -> None:
@@ -120,9 +115,11 @@ def test_a_judge_of_ones_own_has_a_column(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_why_of_a_failed_part_has_its_detail() -> None:
-    part = part_row(Failed(part="entities", cause="model_missing"))
-    evidence = {"structure": {"error": {"cause": "model_missing", "detail": "no such file"}}}
-    assert why(part, evidence) == "entities: failed, model missing (no such file)"
+    failed = Failed(part="terminology", cause="crashed", detail="2 verdicts instead of\x1b one")
+    said = "terminology: failed, crashed (2 verdicts instead of\ufffd one)"
+    assert why(part_row(failed), {"terminology": {"terminology": {}}}, failed.detail) == said
+    assert row(card(terminology=failed), POLICY.document, {}, [failed.model_dump(mode="json")]).weakest == said
+    assert why(part_row(failed), {}) == "terminology: failed, crashed"
 
 
 @pytest.mark.parametrize("text", ["\x1b[2Jgone", "turned \u202e round", "a\x00b", "bell\x07"])

@@ -76,6 +76,23 @@ async def test_crash_names_the_class_and_never_the_message(error: Exception, cap
     assert "e-1" in caplog.text
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+async def test_a_score_that_is_not_finite_is_named(value: float) -> None:
+    class Careless(Scripted):
+        async def judge(self, case: Case) -> Judgement:
+            return Judgement((Scored.of("entities", value),), {})
+
+    made = await answer(Careless(None), case(entities={}))
+    assert [(v.cause, v.detail) for v in made.verdicts] == [("crashed", "the score is not finite")]
+
+
+async def test_a_judge_that_exits_has_crashed_and_a_person_s_interrupt_goes_through() -> None:
+    made = await answer(Scripted(SystemExit("the secret answer")), case())
+    assert {(v.cause, v.detail) for v in made.verdicts} == {("crashed", "SystemExit")}
+    with pytest.raises(KeyboardInterrupt):
+        await answer(Scripted(KeyboardInterrupt()), case())
+
+
 async def test_cancellation_is_no_crash() -> None:
     with pytest.raises(asyncio.CancelledError):
         await answer(Scripted(asyncio.CancelledError()), case())
