@@ -22,6 +22,9 @@ from pydantic import (
 from glassbox.contract.composite import PLACES, figure
 from glassbox.contract.verdict import KINDS
 
+DIGEST = r"^[0-9a-f]{64}$"
+CODE = r"^[a-z][a-z0-9_]{0,63}$"
+
 
 class SettingsModel(BaseModel):
     """Immutable, and an unknown key is an error."""
@@ -54,7 +57,7 @@ class Part(SettingsModel):
     weight: Weight
     target: Share | None = None
     target_family: str | None = None
-    agreement: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$")] = None
+    agreement: Annotated[str | None, Field(pattern=DIGEST)] = None
 
     @field_validator("target", mode="before")
     @classmethod
@@ -172,10 +175,9 @@ class StructuralFidelity(SettingsModel):
     parts: StructuralFidelityParts = StructuralFidelityParts()
 
 
-_CODE = r"^[a-z][a-z0-9_]{0,63}$"
-Code = Annotated[str, StringConstraints(pattern=_CODE)]
+Code = Annotated[str, StringConstraints(pattern=CODE)]
 """A name as it stands on a record."""
-_OPEN = ConfigDict(frozen=True, extra="allow", json_schema_extra={"propertyNames": {"pattern": _CODE}})
+_OPEN = ConfigDict(frozen=True, extra="allow", json_schema_extra={"propertyNames": {"pattern": CODE}})
 
 RESERVED_KINDS = frozenset((*KINDS, "intake", "join", "committer", "gateway"))
 """Worker kinds of the product, and its processes that judge nothing: no judge of one's own has such a kind."""

@@ -17,7 +17,16 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
 from glassbox.contract.composite import PLACES
-from glassbox.contract.judge_settings import Judges, OwnJudge, Part, SettingsModel, Share, kind_of_parts
+from glassbox.contract.judge_settings import (
+    CODE,
+    DIGEST,
+    Judges,
+    OwnJudge,
+    Part,
+    SettingsModel,
+    Share,
+    kind_of_parts,
+)
 from glassbox.contract.verdict import KINDS
 
 
@@ -29,11 +38,14 @@ MAX_BYTES = 64 * 1024
 """A policy's canonical form stands whole in every announcement."""
 
 
+_NAME = r"^[a-z][a-z0-9_-]{0,63}$"
+
+
 class Policy(SettingsModel):
     """When an answer is trusted. Thresholds and targets are in [0, 1]; `deadline_s` in seconds."""
 
     schema_version: Literal["1"] = "1"
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
+    name: Annotated[str, Field(pattern=_NAME)]
     threshold: Share = Decimal("0.80")
     judges: Judges = Judges()
     vetoes: tuple[str, ...] = ("faithfulness",)
@@ -192,12 +204,43 @@ def _validated(values: dict[str, Any]) -> Policy:
     try:
         return Policy.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(["policy", str(values.get("name", "?")), *map(str, first["loc"])])
+        first = error.errors(include_url=False)[0]
+        steps = [str(step) for step in first["loc"] if step != "[key]"]
+        where = ".".join(["policy", str(values.get("name", "?")), *steps])
         if first["type"] == "extra_forbidden":
             known = _fields_at(first["loc"][:-1])
             raise PolicyError(f"{where}: no such key{nearest(str(first['loc'][-1]), known)}") from None
-        raise PolicyError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+        context = first.get("ctx", {})
+        says = _PATTERNS.get(context.get("pattern", "")) or _SAYS.get(first["type"], "").format(**context)
+        raise PolicyError(f"{where}: {says or first['msg'].removeprefix('Value error, ')}") from None
+
+
+_SAYS = {
+    "missing": "is missing",
+    **dict.fromkeys(("tuple_type", "list_type"), "must be a list"),
+    **dict.fromkeys(("dict_type", "model_type"), "must be a table"),
+    "string_type": "must be text",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("decimal_type", "decimal_parsing"), "must be a number"),
+    "finite_number": "must be a finite number",
+    "decimal_max_places": "must have at most {decimal_places} decimal places",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "needs at least one",
+    "too_long": "has {actual_length} entries; at most {max_length}",
+}
+"""Pydantic's kind of error -> what is said of the key."""
+
+_PATTERNS = {
+    DIGEST: "must be 64 lower-case hexadecimal digits",
+    CODE: "must be lower-case letters, digits and _, a letter first, at most 64",
+    _NAME: "must be lower-case letters, digits, _ and -, a letter first, at most 64",
+}
 
 
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
