@@ -3,6 +3,7 @@ what a test tells it to."""
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +53,18 @@ def says(content: str, finish: str = "stop", **message: Any) -> tuple[int, dict[
     choice = {"message": {"role": "assistant", "content": content, **message}, "finish_reason": finish}
     usage = {"prompt_tokens": 11, "completion_tokens": 3}
     return 200, {}, json.dumps({"model": "served-1", "choices": [choice], "usage": usage})
+
+
+def batcher_threads() -> set[threading.Thread]:
+    """Those that run a model's batches: a model that many tests share keeps its own."""
+    return {thread for thread in threading.enumerate() if thread.name == "batcher"}
+
+
+@pytest.fixture
+def no_thread_left() -> Callable[[], bool]:
+    """Whether all batcher threads that the test began have ended."""
+    before = batcher_threads()
+    return lambda: batcher_threads() <= before
 
 
 @pytest.fixture

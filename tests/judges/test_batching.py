@@ -5,7 +5,7 @@ import math
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judges.batching import SHARE, Batcher
@@ -56,15 +56,12 @@ async def entered(model):
     assert await asyncio.to_thread(model.entered.wait, 30)
 
 
-def no_batcher_thread():
-    return all(thread.name != "batcher" for thread in threading.enumerate())
-
-
 calls = st.lists(st.lists(st.integers(1, 60), max_size=8), max_size=8)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # what was before stays so
 @given(calls, st.integers(1, 200), st.integers(20, 200), st.randoms())
-def test_order_concurrency_budget_and_memory_change_no_result(asked, budget, room, random):
+def test_order_concurrency_budget_and_memory_change_no_result(no_thread_left, asked, budget, room, random):
     shuffled = random.sample(asked, len(asked))
     for order in (asked, shuffled):
         model = Model(room)
@@ -75,7 +72,7 @@ def test_order_concurrency_budget_and_memory_change_no_result(asked, budget, roo
             else:
                 assert result == [item * item for item in call]
         assert all(len(batch) == 1 or len(batch) * max(batch) <= budget for batch in model.batches)
-    assert no_batcher_thread()
+    assert no_thread_left()
 
 
 async def test_concurrent_calls_share_batches_of_similar_size():
@@ -182,7 +179,7 @@ async def test_a_small_call_does_not_wait_for_the_whole_of_a_large_one():
     await batching.close()
 
 
-async def test_a_cancelled_call_loses_nothing_for_others_and_leaves_nothing_behind():
+async def test_a_cancelled_call_loses_nothing_for_others_and_leaves_nothing_behind(no_thread_left):
     model = Model(gate=threading.Event())
     batching = batcher(model)
     running = asyncio.create_task(batching.submit([7]))
@@ -200,10 +197,10 @@ async def test_a_cancelled_call_loses_nothing_for_others_and_leaves_nothing_behi
     assert model.batches == [[7], [9]]
     await batching.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert no_batcher_thread()
+    assert no_thread_left()
 
 
-async def test_close_ends_what_waits():
+async def test_close_ends_what_waits(no_thread_left):
     model = Model(gate=threading.Event())
     batching = batcher(model)
     running = asyncio.create_task(batching.submit([7]))
@@ -220,18 +217,18 @@ async def test_close_ends_what_waits():
     for call in (waiting, late, asyncio.create_task(batching.submit([1]))):
         with pytest.raises(JudgeError, match="closed"):
             await call
-    assert no_batcher_thread()
+    assert no_thread_left()
     await batching.close()
 
 
-async def test_nothing_asked_starts_nothing():
+async def test_nothing_asked_starts_nothing(no_thread_left):
     batching = batcher(Model())
     assert await batching.submit([]) == []
-    assert no_batcher_thread()
+    assert no_thread_left()
     await batching.close()
 
 
-def test_it_serves_other_loops(missing):
+def test_it_serves_other_loops(no_thread_left, missing):
     try:
         import uvloop
     except ImportError:
@@ -240,7 +237,7 @@ def test_it_serves_other_loops(missing):
     made = uvloop.run(outcomes(batcher(model), [[8, 9, 10], [31]]))
     assert made[0] == [64, 81, 100]
     assert made[1].cause == "crashed"
-    assert no_batcher_thread()
+    assert no_thread_left()
 
 
 def test_one_batcher_serves_one_loop_after_another():

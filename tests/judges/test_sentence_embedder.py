@@ -245,7 +245,7 @@ async def test_out_of_memory_halves_the_batch(embedder, folder):
     await other.close()
 
 
-async def test_a_cancelled_call_leaves_nothing_behind(embedder):
+async def test_a_cancelled_call_leaves_nothing_behind(embedder, no_thread_left):
     go = threading.Event()
     encoding = Encoding(embedder, fail=lambda texts: go.wait(30))
     first = asyncio.create_task(embedder.embed(QUERY, PASSAGES[:1], case()))
@@ -260,7 +260,7 @@ async def test_a_cancelled_call_leaves_nothing_behind(embedder):
     assert (await other).vectors.shape == (2, 32)
     await embedder.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert all(thread.name != "batcher" for thread in threading.enumerate())
+    assert no_thread_left()
 
 
 def calibration_case(scores):
