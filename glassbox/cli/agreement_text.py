@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from glassbox.cli.reasons import plain, printable
@@ -152,9 +153,9 @@ def carried(evidence: Mapping[str, Mapping[str, Any]]) -> list[str]:
         elif value is None:
             lines.append(f"{part}: not known: card {card} has no balanced accuracy")
         else:
-            interval = f"{value['low'][:5]} to {value['high'][:5]}"
+            middle, low, high = (f"{Decimal(value[name]):.3f}" for name in ("value", "low", "high"))
             lines.append(
-                f"{part}: balanced accuracy {value['value'][:5]} ({interval}) on {found['n']} labelled answers "
-                f"at > {found['target'][:4]}, card {card}"
+                f"{part}: balanced accuracy {middle} ({low} to {high}) on {found['n']} labelled answers "
+                f"at > {_short(Decimal(found['target']))}, card {card}"
             )
     return lines

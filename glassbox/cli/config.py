@@ -24,7 +24,7 @@ def check() -> None:
     settings = Settings.load()
     policies, cards = settings.policies(), settings.cards()
     own = own_judges(policies.values()).values()
-    named = f", {len(cards)} agreement cards" if cards else ""
+    named = f", {len(cards)} agreement card{'s' if len(cards) > 1 else ''}" if cards else ""
     print(f"fine: {len(policies)} policies ({', '.join(policies)}){named}")
     for judge in own:
         print(f"judge of your own: {judge.kind} ({judge.package}: {', '.join(judge.parts)})")

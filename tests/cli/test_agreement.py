@@ -14,6 +14,7 @@ from glassbox.cli.agreement_text import carried
 from glassbox.contract.agreement import read_card
 from glassbox.contract.canonical import canonical
 from glassbox.contract.policy import load_policies
+from judges.agreement import AGREEMENT
 from judges.terminology import TerminologyJudge
 from ledger.evidence import EvidenceVault
 from ledger.store import FolderStore
@@ -261,7 +262,7 @@ def test_a_policy_names_a_card_and_scorecards_carry_it(tmp_path: Path, file: str
     assert b"ferry" not in raw, "a card has no text of an evaluation"
 
     name_card(tmp_path, card.digest())
-    assert "1 agreement cards" in command("config", "check")[1]
+    assert command("config", "check")[1].splitlines()[0].endswith(", 1 agreement card")
     code, out, _ = command("judge", file, "--policy", "words", "--json")
     assert code == 0
     first, *_, no_entities, _ = map(json.loads, out.splitlines())
@@ -270,7 +271,7 @@ def test_a_policy_names_a_card_and_scorecards_carry_it(tmp_path: Path, file: str
     assert said["balanced_accuracy"]["value"] == "1.000000"
     assert "agreement" not in no_entities, "what has no score has no judge to agree with"
     assert all("foreign_agreement" not in verdict["flags"] for verdict in first["verdicts"])
-    line = "agreement with people, entities: balanced accuracy 1.000 (1.000 to 1.000) on 8 labelled answers at > 0.90"
+    line = "agreement with people, entities: balanced accuracy 1.000 (1.000 to 1.000) on 8 labelled answers at > 0.9,"
     assert line in command("judge", file, "--policy", "words")[1]
 
     name_card(tmp_path, card.digest(), target="0.5")
@@ -330,6 +331,15 @@ def test_a_card_that_says_nothing_of_the_part_is_refused(tmp_path: Path, file: s
     code, _, err = command("config", "check")
     assert code == 2
     assert f"card {digest} says nothing of entities" in err
+
+
+def test_a_card_s_figures_are_rounded_as_its_report_rounds_them() -> None:
+    value = {"value": "0.896667", "low": "0.812345", "high": "0.999900"}
+    said = {"card": "a" * 64, "n": 60, "target": "0.955000", "balanced_accuracy": value}
+    evidence = {"structure": {AGREEMENT: {"entities": said}}}
+    assert carried(evidence) == [
+        f"entities: balanced accuracy 0.897 (0.812 to 1.000) on 60 labelled answers at > 0.955, card {'a' * 16}"
+    ]
 
 
 def test_what_a_scorecard_says_of_a_card_that_was_not_at_hand() -> None:

@@ -210,7 +210,7 @@ def test_agreement_from_the_ledger(folder: Path, run: Run, museum: dict[str, Any
 def test_a_scorecard_carries_how_far_its_judge_agrees_with_people(run: Run, museum: dict[str, Any]) -> None:
     shown = run("show", "museum-1").stdout
     assert "how far the judges agree with people" in shown
-    assert "entities: balanced accuracy 1.000 (1.000 to 1.000) on 3 labelled answers at > 0.90, card " in shown
+    assert "entities: balanced accuracy 1.000 (1.000 to 1.000) on 3 labelled answers at > 0.9, card " in shown
     record = json.loads(run("show", "museum-1", "--json").stdout)
     card = record["evidence"]["structure"]["agreement_cards"]["entities"]["card"]
     assert record["policy"]["judges"]["structural_fidelity"]["parts"]["entities"]["agreement"] == card
