@@ -43,6 +43,8 @@ def recompute(
     """Judge a recorded evaluation again from its request and the raw model outputs kept with it, and compare. No model
     is asked.
 
+    Whether the record stands in the signed log is not asked here: `glassbox verify` tells.
+
     Exit 0 all that can be recomputed is equal, 1 something differs, 2 it could not be told (erased, lost, or judged by
     a method that this build does not have).
 
@@ -57,7 +59,7 @@ def recompute(
     if as_json:
         print(json.dumps(_to_json(dossier, made), ensure_ascii=False))
     else:
-        for line in _lines(dossier, made):
+        for line in _lines(dossier, made, file):
             print(line)
     sys.exit(_CODES[made.equal])
 
@@ -73,12 +75,15 @@ def _stored(evaluation_id: str) -> tuple[Dossier, bytes | None]:
 
 
 def _disclosed(file: Path) -> Dossier:
-    """The dossier that a bundle discloses, once everything in it but the signature was checked."""
+    """The dossier that a bundle discloses, once everything in it but the signature was checked. `CommandError` for a
+    file that is no bundle, or one without evidence."""
     from glassbox.cli.dossier import dossier_of
     from ledger.verify import summary, verify_bundle
 
     raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     steps = verify_bundle(raw, [])
+    if steps[-1].name == "format":
+        raise CommandError(f"{file} is no proof bundle as `glassbox proof` writes it: {steps[-1].detail}")
     if steps[-1].name != "signature":
         print(summary(steps))
         sys.exit(_CODES[steps[-1].holds])
@@ -92,13 +97,14 @@ def _to_json(dossier: Dossier, made: Recomputation) -> dict[str, Any]:
     return {
         "evaluation_id": dossier.record["evaluation_id"],
         "equal": made.equal,
+        "proof_checked": False,
         "kinds": [asdict(kind) for kind in made.kinds],
         "arithmetic": list(made.arithmetic),
         "composite": list(made.composite),
     }
 
 
-def _lines(dossier: Dossier, made: Recomputation) -> Iterator[str]:
+def _lines(dossier: Dossier, made: Recomputation, file: Path | None) -> Iterator[str]:
     from glassbox.cli.reasons import printable
 
     record = dossier.record
@@ -110,6 +116,9 @@ def _lines(dossier: Dossier, made: Recomputation) -> Iterator[str]:
     for what, differences in (("recorded", made.arithmetic), ("recomputed", made.composite)):
         says = "; ".join(differences) or "arithmetic, trust and outcome are equal"
         yield f"  from the {what + ' verdicts:':<22} {printable(says)}"
+    if file is not None:
+        verify = f"`glassbox verify {file} --key KEY`"
+        yield f"the proof (signature, place in the log) is not checked here: {verify} does that"
     yield _summary(made)
 
 

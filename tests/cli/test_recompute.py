@@ -80,6 +80,7 @@ def test_json(samples: Path, command: Command) -> None:
     code, out, _ = command(samples, "recompute", ONE, "--json")
     said = json.loads(out)
     assert (code, said["equal"], said["evaluation_id"]) == (0, True, ONE)
+    assert said["proof_checked"] is False
     assert {kind["kind"] for kind in said["kinds"]} == set(NEEDS)
     assert {part["result"] for kind in said["kinds"] for part in kind["parts"]} == {"equal"}
 
@@ -173,6 +174,29 @@ def test_a_bundle_is_enough(samples: Path, tmp_path: Path, command: Command) -> 
     code, out, _ = command(samples, "recompute", "--file", "proof.json")
     assert code == 1
     assert out.startswith("does not hold (")
+
+
+def test_a_forged_signature_is_not_its_business_and_that_is_said(
+    samples: Path, tmp_path: Path, command: Command
+) -> None:
+    assert command(samples, "proof", ONE, "-o", "proof.json", "--with-evidence")[0] == 0
+    bundle = json.loads((tmp_path / "proof.json").read_bytes())
+    head, signature = bundle["merkle"]["checkpoint"].rstrip("\n").rsplit(" ", 1)
+    forged = signature[:-8] + ("A" * 8 if signature[-8] != "A" else "B" * 8)
+    bundle["merkle"]["checkpoint"] = f"{head} {forged}\n"
+    (tmp_path / "proof.json").write_bytes(canonical(bundle))
+    code, out, _ = command(samples, "recompute", "--file", "proof.json")
+    assert (code, out.splitlines()[-1].split(":")[0]) == (0, "all equal")
+    assert "is not checked here: `glassbox verify proof.json --key KEY`" in out.splitlines()[-2]
+    assert "not checked here" not in command(samples, "recompute", ONE)[1]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "not a bundle", "[1]"])
+def test_a_file_that_is_no_bundle_is_wrong_use(tmp_path: Path, command: Command, text: str) -> None:
+    (tmp_path / "notes.txt").write_text(text)
+    code, out, err = command(tmp_path / "nothing", "recompute", "--file", "notes.txt")
+    assert (code, out) == (2, "")
+    assert "notes.txt is no proof bundle" in err
 
 
 def test_a_bundle_without_evidence_is_not(samples: Path, command: Command) -> None:
