@@ -6,8 +6,8 @@ it amounts to. How the two are joined:
 - Values are found where the policy's labels ask for a kind of value (`VALUE_LABELS`).
 - A span that the model gives such a label, or whose words are all in a value, is that value and has its extent.
 - Any other span is a name. A plain number or code inside it is part of it ("Boeing 747"); a sum or a date is not.
-- Spans that overlap: the higher score stays, then the longer, then the earlier. One span with two labels is one
-  entity of two types; so are two mentions of one name.
+- Spans that overlap: the higher score (of two decimals) stays, then the longer, then the earlier. One span with two
+  labels is one entity of two types; so are two mentions of one name.
 - A pronoun or other word without content is no entity, an abbreviation ("US", "IT") is.
 """
 
@@ -143,7 +143,7 @@ def recorded_extractor(methods: Mapping[str, Method], outputs: Mapping[str, byte
 
 def joined(text: str, hits: Iterable[Hit], labels: Sequence[str]) -> list[Entity]:
     """The entities of a text in reading order, of what a model found in its windows and the text's values."""
-    names = [_named(text, span, found) for span, found in _apart(hits)]
+    names = [_named(text, span, found) for span, found in apart(hits)]
     values: list[Entity] = []
     if VALUE_LABELS.intersection(label.casefold() for label in labels):
         values = [value for span in sentences(text) for value in find_values(text[span.start : span.end], span.start)]
@@ -166,7 +166,7 @@ def joined(text: str, hits: Iterable[Hit], labels: Sequence[str]) -> list[Entity
     return sorted(made, key=lambda entity: (entity.start, entity.end))
 
 
-def _apart(hits: Iterable[Hit]) -> Iterator[tuple[Span, dict[str, float]]]:
+def apart(hits: Iterable[Hit]) -> Iterator[tuple[Span, dict[str, float]]]:
     """Spans that do not overlap, each with its labels and their highest scores."""
     found: dict[Span, dict[str, float]] = {}
     for start, end, label, score in hits:

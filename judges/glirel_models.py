@@ -42,7 +42,7 @@ class Glirel:
             sub_token_limit(layer.tokenizer, [layer.model.config]) - markers, model.base_config.max_len - markers
         )
         self.budget = budget(device, bytes_each=_BYTES_EACH, most=65_536, on_cpu=4_096)
-        self.digits = 2 if device.is_gpu else 4
+        self.digits, self.noise = 2, 2e-3 if device.is_gpu else 1e-5
         self.out_of_memory = out_of_memory
         parameters = {
             "precision": device.dtype,
@@ -53,7 +53,6 @@ class Glirel:
                 "overlap": "one sentence",
             },
             "score_digits": self.digits,
-            "top_k": 1,
         }
         self.made = Made("glirel", "glirel", version("glirel"), name, parameters)
 
@@ -101,7 +100,7 @@ class Glirel:
                     list(labels),
                     threshold=float(threshold),
                     ner=[[[*span, "", ""] for span in texts[n][1]] for n in places],
-                    top_k=1,
+                    top_k=-1,  # which of two predicates is the better we say, by rounded scores
                 )
             for n, relations in zip(places, said, strict=True):
                 spans = texts[n][1]

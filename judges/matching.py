@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import NamedTuple
 
 from judges.extract import NAME, NUMERAL, Entity
@@ -26,34 +27,60 @@ class Place(NamedTuple):
     end: int
 
 
+class Wording:
+    """The words of one text and its sentences, ready to be asked where a phrase stands."""
+
+    def __init__(self, text: str) -> None:
+        spans = sentences(text)
+        self._starts = [span.start for span in spans]
+        self._words: list[str] = []
+        self._spans: list[tuple[int, int]] = []
+        self._at: dict[str, list[int]] = {}
+        for start, end in spans:
+            for term in terms(text[start:end]):
+                self._at.setdefault(term.text, []).append(len(self._words))
+                self._words.append(term.text)
+                self._spans.append((start + term.start, start + term.end))
+            self._words.append("")  # nothing is found across the end of a sentence
+            self._spans.append((start, end))
+
+    @property
+    def sentences(self) -> int:
+        return len(self._starts)
+
+    def sentence(self, place: int) -> int:
+        """The number of the sentence in which a character stands."""
+        return max(bisect_right(self._starts, place) - 1, 0)
+
+    def find(self, phrase: Sequence[str]) -> Iterator[Span]:
+        """Where these words stand in a row, in reading order."""
+        rarest = min(range(len(phrase)), key=lambda n: len(self._at.get(phrase[n], ())))
+        for position in self._at.get(phrase[rarest], ()):
+            start, end = position - rarest, position - rarest + len(phrase)
+            if start >= 0 and self._words[start:end] == phrase:
+                yield Span(self._spans[start][0], self._spans[end - 1][1])
+
+
+_read_once = lru_cache(maxsize=256)(Wording)
+_SHORT = 8_000
+"""Characters up to which a source's wording is kept for other answers on it."""
+
+
 class Index:
     """Texts with their entities, ready to be asked where an entity stands."""
 
     def __init__(self, texts: Sequence[str], entities: Sequence[Sequence[Entity]]) -> None:
-        self._words: list[str] = []
-        self._places: list[Place] = []
-        self._at: dict[str, list[int]] = {}
+        self._texts: list[tuple[int, Wording]] = []  # with the number of its first sentence
         self._forms: dict[str, list[Place]] = {}
         self._bare: dict[str, list[Place]] = {}
         self.entities = [entity for found in entities for entity in found]
-        sentence = 0
+        first = 0
         for source, (text, found) in enumerate(zip(texts, entities, strict=True)):
-            starts = []
-            for span in sentences(text):
-                starts.append(span.start)
-                self._read(text[span.start : span.end], Place(source, sentence + len(starts) - 1, *span))
+            wording = _read_once(text) if len(text) <= _SHORT else Wording(text)
+            self._texts.append((first, wording))
             for entity in found:
-                number = sentence + max(bisect_right(starts, entity.start) - 1, 0)
-                self._add(entity, Place(source, number, entity.start, entity.end))
-            sentence += len(starts)
-
-    def _read(self, piece: str, place: Place) -> None:
-        for term in terms(piece):
-            self._at.setdefault(term.text, []).append(len(self._words))
-            self._words.append(term.text)
-            self._places.append(place._replace(start=place.start + term.start, end=place.start + term.end))
-        self._words.append("")  # nothing is found across the end of a sentence
-        self._places.append(place)
+                self._add(entity, Place(source, first + wording.sentence(entity.start), entity.start, entity.end))
+            first += wording.sentences
 
     def _add(self, entity: Entity, place: Place) -> None:
         for form in (*entity.forms, *entity.implies):
@@ -82,12 +109,9 @@ class Index:
             return
         if not any(is_content(word) for word in phrase):
             return  # "US" is not the pronoun
-        rarest = min(range(len(phrase)), key=lambda n: len(self._at.get(phrase[n], ())))
-        for position in self._at.get(phrase[rarest], ()):
-            start = position - rarest
-            if start >= 0 and self._words[start : start + len(phrase)] == phrase:
-                first, last = self._places[start], self._places[start + len(phrase) - 1]
-                yield first._replace(end=last.end)
+        for source, (first, wording) in enumerate(self._texts):
+            for start, end in wording.find(phrase):
+                yield Place(source, first + wording.sentence(start), start, end)
 
 
 @dataclass

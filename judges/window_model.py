@@ -60,14 +60,15 @@ class Piece:
 class Model(Hashable, Protocol):
     """A loaded model, one of its vendor's classes with what its windows and batches are measured in.
 
-    `budget`: sub-tokens of a batch, padding counted. `digits`: decimal places of a score; those after them depend on
-    the batch. All but `run` are called from any thread.
+    `budget`: sub-tokens of a batch, padding counted. `digits`: decimal places to which scores are rounded; `noise`: how
+    far the rest of a batch may move a score. All but `run` are called from any thread.
     """
 
     made: Made
     window: Window
     budget: int
     digits: int
+    noise: float
 
     def words(self, text: str) -> list[tuple[int, int]]:
         """Where the model's own words stand."""
@@ -198,19 +199,16 @@ def _groups(model: Model, labels: tuple[str, ...]) -> tuple[tuple[tuple[str, ...
 
 
 def answer(question: Question, planned: _Plan, found: Sequence[Sequence[Hit]], digits: int) -> bytes:
-    """The canonical answer (see `Asker`). A hit is kept if its score, rounded, is above the threshold."""
-    entities = question.schema == "entities"
+    """The canonical answer (see `Asker`): the hits above the threshold."""
     least = float(question.threshold)
     rows = []
     for span, mentions, hits in zip(planned.spans, planned.mentions, found, strict=True):
-        moved = {
-            (one + span[0], other + span[0], label, round(score, digits))
-            if entities
-            else (mentions[one], mentions[other], label, round(score, digits))
-            for one, other, label, score in hits
-        }
-        kept = sorted(hit for hit in moved if hit[3] > least)
-        rows.append({"span": list(span), "found": [list(hit) for hit in kept]})
+        kept = [(one, other, label, round(score, digits)) for one, other, label, score in hits if score > least]
+        if question.schema == "entities":
+            moved = {(start + span[0], end + span[0], label, score) for start, end, label, score in kept}
+        else:
+            moved = {(mentions[head], mentions[tail], label, score) for head, tail, label, score in kept}
+        rows.append({"span": list(span), "found": [list(hit) for hit in sorted(moved)]})
     said = {"windows": rows, "cut_words": planned.cut_words, "cut_sentences": planned.cut_sentences}
     return canonical(said)
 
@@ -230,20 +228,20 @@ class ModelAsker:
         self._running: dict[str, _Running] = {}
 
     async def ask(self, questions: Sequence[Question]) -> list[Call]:
+        keys = [question.digest(self.made.model) for question in questions]
         # All are waited for, so that an error leaves nothing behind that still runs for this evaluation.
-        said = await asyncio.gather(*map(self._answer, questions), return_exceptions=True)
+        said = await asyncio.gather(*map(self._answer, keys, questions), return_exceptions=True)
         calls = []
-        for question, output in zip(questions, said, strict=True):
+        for key, question, output in zip(keys, questions, said, strict=True):
             if isinstance(output, BaseException):
                 raise output
-            calls.append(Call(question.schema, question.digest(self.made.model), output))
+            calls.append(Call(question.schema, key, output))
         return calls
 
     async def close(self) -> None:
         await self._batcher.close()
 
-    async def _answer(self, question: Question) -> bytes:
-        key = question.digest(self.made.model)
+    async def _answer(self, key: str, question: Question) -> bytes:
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
@@ -261,15 +259,37 @@ class ModelAsker:
 
     async def _work(self, key: str, question: Question) -> bytes:
         planned = await asyncio.to_thread(plan, self._model, question)
-        lowest = 10.0**-self._model.digits
-        pieces = [replace(piece, threshold=max(piece.threshold - lowest, 0.0)) for piece in planned.pieces]
-        found = await self._batcher.submit(pieces)
+        found = await self._found(planned.pieces)
         output = answer(question, planned, found, self._model.digits)
         self._kept[key] = output
         self._kept_bytes += len(output)
         while self._kept_bytes > _KEPT_BYTES:
             self._kept_bytes -= len(self._kept.popitem(last=False)[1])
         return output
+
+    async def _found(self, pieces: Sequence[Piece]) -> list[list[Hit]]:
+        """What the model finds in each piece, the same whatever else is in the batch: a piece with a score so near to
+        the threshold or to where rounding turns that its company may decide is asked about once more, alone."""
+        model = self._model
+        lower = [replace(piece, threshold=max(piece.threshold - model.noise, 0.0)) for piece in pieces]
+        found = await self._batcher.submit(lower)
+        unsure = [
+            n
+            for n, hits in enumerate(found)
+            if any(_turns(hit[3], pieces[n].threshold, model.digits, model.noise) for hit in hits)
+        ]
+        alone = [replace(lower[n], cost=self._batcher.budget) for n in unsure]
+        for n, hits in zip(unsure, await self._batcher.submit(alone), strict=True):
+            found[n] = hits
+        return found
+
+
+def _turns(score: float, threshold: float, digits: int, noise: float) -> bool:
+    """Whether a score moved by less than `noise` could be on the other side of the threshold, or be rounded to another
+    figure; the latter is not asked where noise is so large that it would be true of most scores."""
+    step = 10.0**-digits
+    to_rounding = abs(score / step % 1 - 0.5) * step
+    return abs(score - threshold) < noise or (to_rounding < noise and 50 * noise < step)
 
 
 @dataclass

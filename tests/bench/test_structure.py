@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import re
 import time
@@ -29,7 +30,7 @@ LABELS, TYPES = list(Entities().labels), list(Relations().types)
 @dataclass(frozen=True)
 class Size:
     """Of models with random weights. `spread`, `entity`, `relation`: the factor on their weights and the thresholds at
-    which they find about as much as trained ones do, ten entities in a passage."""
+    which they find about as much as trained ones do, ten entities and ten relations in a passage."""
 
     name: str
     hidden: int
@@ -40,8 +41,11 @@ class Size:
     relation: float
 
 
-TINY = Size("tiny", 32, 1, 2, 3, 0.8, 0.75)
-BASE = Size("base-size", 768, 12, 12, 2, 0.8, 0.4)
+WARMING = JudgeInput(
+    query="Who came?", answer="Ann Lee saw Bo Yu.", retrieved_passages=[Passage(text="Bo Yu saw Ann Lee.")]
+)
+TINY = Size("tiny", 32, 1, 2, 3, 0.8, 0.88)
+BASE = Size("base-size", 768, 12, 12, 2, 0.8, 0.55)
 
 
 def evaluations() -> list[JudgeInput]:
@@ -99,7 +103,10 @@ def one_thread() -> Iterator[None]:
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # what the test runner holds is not searched for garbage on anybody's account
     yield
+    gc.unfreeze()
     torch.set_num_threads(threads)
 
 
@@ -113,22 +120,31 @@ async def test_structure_against_one_call_for_each_text(tmp_path: Path, size: Si
     base = tiny_models.backbone(tmp_path / "backbone", size.hidden, size.layers, size.heads, positions=512, words=words)
     tiny_models.gliner(tmp_path / "gliner", base, size.hidden, words=384, spread=size.spread)
     tiny_models.glirel(tmp_path / "glirel", base, max(size.hidden, 64), words=384, spread=size.spread)
-    extractor = structure_extractor(str(tmp_path / "gliner"), str(tmp_path / "glirel"), "cpu")
-    judge = StructureJudge(extractor)
-    gliner, glirel = (half._asker._model._model for half in (extractor.entities, extractor.pairs))  # type: ignore[attr-defined]
-    one_by_one(gliner, glirel, size, inputs[:1])
+    models = [str(tmp_path / "gliner"), str(tmp_path / "glirel")]
+    theirs, ours, found = [], [], 0
     # Of the slow way on large models a part: an evaluation costs what another does.
     sample = inputs if size is TINY else inputs[:6]
-    began = time.process_time()
-    one_by_one(gliner, glirel, size, sample)
-    theirs = (time.process_time() - began) * len(inputs) / len(sample)
-    began = time.process_time()
-    found = await judged(judge, size, inputs)
-    ours = time.process_time() - began
-    await judge.close()
+    for _ in range(3 if size is TINY else 1):  # a busy machine slows a process down: the best of three counts
+        extractor = structure_extractor(*models, "cpu")
+        judge = StructureJudge(extractor)
+        from gliner import GLiNER
+
+        gliner = GLiNER.from_pretrained(models[0], local_files_only=True)
+        glirel = extractor.pairs._asker._model._model  # type: ignore[attr-defined]
+        one_by_one(gliner, glirel, size, [WARMING])
+        await judged(judge, size, [WARMING])
+        began = time.process_time()
+        one_by_one(gliner, glirel, size, sample)
+        between = time.process_time()
+        theirs.append((between - began) * len(inputs) / len(sample))
+        between = time.process_time()
+        found = await judged(judge, size, inputs)
+        ours.append(time.process_time() - between)
+        await judge.close()
+    slow, fast = min(theirs), min(ours)
     print(
         f"\nstructure, {size.name} models, {EVALUATIONS} evaluations on {SOURCE_SETS} source sets, "
-        f"{found / EVALUATIONS:.0f} entities an answer: {EVALUATIONS / ours:.1f} evaluations a second of CPU against "
-        f"{EVALUATIONS / theirs:.1f} one by one, {theirs / ours:.1f} times"
+        f"{found / EVALUATIONS:.0f} entities an answer: {EVALUATIONS / fast:.1f} evaluations a second of CPU against "
+        f"{EVALUATIONS / slow:.1f} one by one, {slow / fast:.1f} times"
     )
-    assert theirs >= 3 * ours
+    assert slow >= 3 * fast

@@ -21,7 +21,8 @@ class Scripted:
     relations: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
     window: Window = _WINDOW
     budget: int = 1_000
-    digits: int = 4
+    digits: int = 2
+    noise: float = 1e-5
     ran: list[list[Piece]] = field(default_factory=list)
     made: Made = _MADE
 

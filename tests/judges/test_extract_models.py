@@ -161,7 +161,7 @@ async def test_the_order_of_labels_and_their_repetition_change_nothing():
 
 @pytest.mark.parametrize(("threshold", "names"), [("0.500000", ["Ann", "Bob"]), (0.7, ["Ann"]), ("0.9", [])])
 async def test_threshold(threshold, names):
-    model = Scripted({"Ann": {"person": 0.9}, "Bob": {"person": 0.70001}})
+    model = Scripted({"Ann": {"person": 0.9}, "Bob": {"person": 0.7}})
     settings = {"labels": ["person"], "threshold": threshold}
     [reading] = await scripted_extractor(model).entities.entities(["Ann met Bob."], settings)
     assert [entity.text for entity in reading.entities] == names
@@ -226,6 +226,24 @@ async def test_a_text_that_a_model_fails_on_harms_no_other():
     )
     assert isinstance(bad, JudgeError)
     assert len(good[0].entities) == 80
+
+
+@pytest.mark.parametrize(("score", "asked"), [(0.500008, 2), (0.615008, 2), (0.6151, 1), (0.612, 1)])
+async def test_a_score_that_its_company_may_turn_is_asked_for_alone(score, asked):
+    """In company the model errs by less than its noise; what is said is what it says of the text alone."""
+
+    class Noisy(Scripted):
+        def run(self, pieces):
+            moved = -9e-6 if len(pieces) > 1 else 0.0
+            return [[(*hit[:3], hit[3] + moved) for hit in hits] for hits in super().run(pieces)]
+
+    model = Noisy({"Ann": {"person": score}})
+    settings = {"labels": ["person"], "threshold": "0.5"}
+    texts = ["Ann came.", "Bo came."]
+    together = await scripted_extractor(model).entities.entities(texts, settings)
+    assert sum(piece.text == "Ann came." for ran in model.ran for piece in ran) == asked
+    alone = await scripted_extractor(Noisy(model.entities)).entities.entities(texts[:1], settings)
+    assert together[0] == alone[0]
 
 
 # --- pairs ----------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def test_it_finds_what_the_library_finds_one_by_one(model):
         [7, 7, "thing", "1862"],
         [9, 9, "thing", "1864"],
     ]
-    alone = model._model.predict_relations(words, list(TYPES), threshold=0.5, ner=ner, top_k=1)
+    alone = model._model.predict_relations(words, list(TYPES), threshold=0.5, ner=ner, top_k=-1)
     place = {(0, 2): 0, (4, 6): 1, (7, 8): 2, (9, 10): 3}
     expected = [(place[tuple(h["head_pos"])], place[tuple(h["tail_pos"])], h["label"], h["score"]) for h in alone]
     [hits] = model.run([piece(names=NAMES[:4])])
@@ -48,9 +48,10 @@ def test_it_finds_what_the_library_finds_one_by_one(model):
     assert rounded(hits) == rounded(expected)
 
 
-def test_pairs_are_ordered_each_with_one_predicate(model):
+def test_pairs_are_ordered_each_with_its_predicates(model):
     [hits] = model.run([piece(threshold=0.0)])
-    assert sorted((head, tail) for head, tail, *_ in hits) == [(a, b) for a in range(6) for b in range(6) if a != b]
+    every = [(a, b, each) for a in range(6) for b in range(6) for each in TYPES if a != b]
+    assert sorted((head, tail, label) for head, tail, label, _ in hits) == every
 
 
 def test_a_batch_of_texts_with_few_and_many_entities(model):
@@ -73,7 +74,7 @@ def test_entity_markers_are_put_in_where_the_model_wants_them(tiny_models, tmp_p
     model = Glirel.load(str(folder), "cpu")
     assert model.window == (126 - 64, 96 - 64)
     [hits] = model.run([piece(threshold=0.0)])
-    assert len(hits) == 30
+    assert len(hits) == 60
 
 
 async def test_sixty_entities_and_a_text_over_the_window(model):
