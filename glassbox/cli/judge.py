@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from glassbox.cli.cards import Row
     from glassbox.cli.local import Result
     from glassbox.settings import Settings
+    from judges.llm import ClientStats
 
 MapOption = Annotated[
     list[str] | None, typer.Option("--map", metavar="COLUMN=FIELD", help="CSV: which column is which request field.")
@@ -50,7 +51,7 @@ def judge(
     from glassbox.cli.reasons import printable, suspected
     from glassbox.settings import Settings
 
-    results = asyncio.run(_judge(Settings.load(), file, mapping or [], policy, cache))
+    results, asked = asyncio.run(_judge(Settings.load(), file, mapping or [], policy, cache))
     if as_json:
         for result in results:
             print(json.dumps(_to_json(result, with_evidence), ensure_ascii=False))
@@ -64,11 +65,15 @@ def judge(
         for line in dict.fromkeys(line for result in results for line in carried(result.evidence)):
             print(f"agreement with people, {line}")
         print(_summary(results))
+        if asked.cache_hits:
+            print(f"{asked.cache_hits} of {asked.answers} model answers were kept from before")
     if fail_under is not None and any(_trust(result) < Decimal(str(fail_under)) for result in results):
         sys.exit(FINDING)
 
 
-async def _judge(settings: Settings, file: Path, mapping: list[str], policy: str | None, cache: bool) -> list[Result]:
+async def _judge(
+    settings: Settings, file: Path, mapping: list[str], policy: str | None, cache: bool
+) -> tuple[list[Result], ClientStats]:
     from glassbox.cli.errors import CommandError
     from glassbox.cli.inputs import read_lines
     from glassbox.cli.local import bench, judge_lines
@@ -83,7 +88,7 @@ async def _judge(settings: Settings, file: Path, mapping: list[str], policy: str
             async for result in judge_lines(judges, lines, settings.worker_pool):
                 results.append(result)
                 progress.update(len(results))
-    return results
+        return results, judges.asked
 
 
 def _row(result: Result) -> Row | None:
@@ -112,4 +117,6 @@ def _trust(result: Result) -> Decimal:
 
 def _summary(results: list[Result]) -> str:
     counts = Counter(result.card["outcome"] if result.card else "refused" for result in results)
-    return f"{len(results)} answers: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
+    return f"{len(results)} answer{'s' if len(results) > 1 else ''}: " + ", ".join(
+        f"{count} {outcome}" for outcome, count in counts.most_common()
+    )

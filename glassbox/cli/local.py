@@ -25,7 +25,7 @@ from judges.run import answer
 if TYPE_CHECKING:
     from glassbox.contract.agreement import AgreementCard
     from glassbox.settings import Settings
-    from judges.llm import EndpointClient
+    from judges.llm import ClientStats, EndpointClient
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ class Bench:
         if kind not in self._judges:
             self._judges[kind] = make_judge(kind, self._client, self._models)
         return self._judges[kind]
+
+    @property
+    def asked(self) -> ClientStats:
+        """What its judges asked of models so far."""
+        return self._client.stats
 
     async def close(self) -> None:
         for judge in self._judges.values():

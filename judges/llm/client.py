@@ -40,12 +40,13 @@ _PARAMETER_REFUSED = (400, 422)
 
 @dataclass
 class ClientStats:
-    """Counts since the start. `retries`: by the cause that made them necessary; `cache_hits`: asks answered without
-    a call; `peak`: the most calls ever in flight at once."""
+    """Counts since the start. `retries`: by the cause that made them necessary; `answers`: asks that got one, and
+    `cache_hits` those of them without a call; `peak`: the most calls ever in flight at once."""
 
     calls: int = 0
     in_flight: int = 0
     peak: int = 0
+    answers: int = 0
     cache_hits: int = 0
     retries: Counter[str] = field(default_factory=Counter)
 

@@ -146,6 +146,7 @@ class Session:
             except EndpointError:
                 pass  # kept under rules that have changed since: ask
             else:
+                client.stats.answers += 1
                 client.stats.cache_hits += 1
                 self._drawn[digest] += len(known) - 1
                 self.calls += known
@@ -178,6 +179,7 @@ class Session:
                     sample, cut = self._next_sample(digest), cut or error.cause == "truncated"
                 await asyncio.sleep(delay)
             else:
+                client.stats.answers += 1
                 asked.append(Call(name, request["model"], sample, digest, answer))
                 self.calls.append(asked[-1])
                 if self._store is not None:

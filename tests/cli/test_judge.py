@@ -1,6 +1,7 @@
 """`glassbox judge`: the pipeline's contract, judges and arithmetic, in this process."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,7 @@ def test_the_offline_policy_scores_every_part_without_a_network(tmp_path: Path, 
     assert {part["part"]: part["state"] for part in card["parts"] if part["state"] == "failed"} == {}
     families = {verdict["part"]: verdict["method"]["family"] for verdict in card["verdicts"]}
     assert families["faithfulness"] == families["llm_relevance"] == "lexical"
+    *_, last = command("judge", file, "--policy", "offline")[1].splitlines()
+    assert re.fullmatch(r"([1-9]\d*) of \1 model answers were kept from before", last)
+    *_, last = command("judge", file, "--policy", "offline", "--no-cache")[1].splitlines()
+    assert last.startswith("1 answer: ")
