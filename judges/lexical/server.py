@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
+from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL, UNKNOWN_SCHEMA
 from judges.lexical.answers import PLAIN, SCHEMAS, PromptError, answer, plain, schema_in
 from judges.lexical.faults import EMBEDDINGS, Fault, Faults, spoil
 from judges.lexical.model import DIMENSIONS, embed
@@ -266,7 +266,8 @@ def _schema(body: dict[str, Any], texts: list[str]) -> tuple[str, bool]:
     else:
         raise _BadRequest("response_format must be of type json_schema, json_object or text", "response_format")
     if name not in SCHEMAS:
-        raise _BadRequest(f"unknown schema name; this model knows {', '.join(SCHEMAS)}", param)
+        known = f"unknown schema name; this model knows {', '.join(SCHEMAS)}"
+        raise _BadRequest(known, param, code=UNKNOWN_SCHEMA)
     return name, param == "tools"
 
 

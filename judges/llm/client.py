@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import aiohttp
 
-from judges.llm.dialect import adapt, refused_parameter
+from judges.llm.dialect import adapt, asks_the_offline_model, refused_parameter
 from judges.llm.endpoint import Endpoint, environment_proxy
 from judges.llm.errors import EndpointError, UnsupportedParameter, retry_after, status_error
 from judges.llm.fence import Fence
@@ -36,6 +36,7 @@ MAX_RESPONSE = 64 * 1024 * 1024
 """Longest response that is read, in bytes."""
 
 _PARAMETER_REFUSED = (400, 422)
+_OFFLINE = "the offline model answers only GlassBox's own questions; this one needs a configured endpoint"
 
 
 @dataclass
@@ -135,8 +136,12 @@ class EndpointClient:
     async def _refusal(self, response: aiohttp.ClientResponse) -> NoReturn:
         if response.status == 429 and (wait := retry_after(response.headers)):
             self._paused_until = max(self._paused_until, time.monotonic() + min(wait, PAUSE_CAP_S))
-        if response.status in _PARAMETER_REFUSED and (name := refused_parameter(await _read(response))):
-            raise UnsupportedParameter(response.status, name)
+        if response.status in _PARAMETER_REFUSED:
+            body = await _read(response)
+            if asks_the_offline_model(body):
+                raise EndpointError("refused", _OFFLINE, final=True)
+            if name := refused_parameter(body):
+                raise UnsupportedParameter(response.status, name)
         raise status_error(response.status, response.headers)
 
     def _connected(self) -> aiohttp.ClientSession:

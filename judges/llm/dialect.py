@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from judges.lexical import UNKNOWN_SCHEMA
+
 PARAMETERS = ("max_tokens", "temperature", "seed", "response_format", "encoding_format")
 """What can be adapted. `max_tokens` is sent as `max_completion_tokens`; `response_format` as `json_object`, with the
 schema in the prompt; the others are left out. A verdict's method names what was adapted."""
@@ -40,6 +42,16 @@ def refused_parameter(body: bytes) -> str | None:
             return _NAMES[named[1]]
     named = _NAMED.search(text)
     return _NAMES[named[1]] if named and _REFUSED.search(text) else None
+
+
+def asks_the_offline_model(body: bytes) -> bool:
+    """Whether the body of a 400 is the offline model's, asked for an output that it was not made for."""
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    error = said.get("error") if isinstance(said, dict) else None
+    return isinstance(error, dict) and error.get("code") == UNKNOWN_SCHEMA
 
 
 def _strings(node: Any, key: str) -> Iterator[tuple[str, str]]:

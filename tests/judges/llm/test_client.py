@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from glassbox.contract.canonical import sha256_hex
+from judges.lexical import CHAT_MODEL
+from judges.lexical.server import LexicalServer
 from judges.llm import Endpoint, EndpointError, Output
 from judges.llm.endpoint import EMBEDDING_BATCH, environment_proxy
 from tests.judges.conftest import says
@@ -288,3 +290,11 @@ def test_the_environment_names_the_proxy_but_never_for_this_machine(monkeypatch)
     assert environment_proxy("https://api.example/v1") == "http://proxy:3128"
     for base_url in ("https://inside.example/v1", "https://localhost/v1", "https://127.0.0.1/v1", "http://api.example"):
         assert environment_proxy(base_url) is None
+
+
+async def test_the_offline_model_says_that_a_question_is_none_of_its_own(connect):
+    async with LexicalServer() as server:
+        client = connect(base_url=server.url, model=CHAT_MODEL)
+        error = await failing(client.session(soon()).chat(ASK, Number))
+        assert (error.cause, client.stats.calls) == ("refused", 1)
+        assert error.detail.startswith("the offline model answers only GlassBox's own questions")

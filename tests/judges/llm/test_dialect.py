@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.llm.dialect import PARAMETERS, adapt, refused_parameter
+from judges.llm.dialect import PARAMETERS, adapt, asks_the_offline_model, refused_parameter
 
 REFUSALS = [
     # OpenAI's reasoning models
@@ -75,6 +75,19 @@ REFUSALS = [
     ({"input": {"messages": "temperature is not supported"}}, None),
     ("seed", None),
 ]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_offline"),
+    [
+        ({"error": {"message": "m", "param": "response_format", "code": "unknown_schema"}}, True),
+        *((said, False) for said, _ in REFUSALS),
+        ({"error": {"code": 400}}, False),
+    ],
+)
+def test_the_offline_model_is_told_by_its_code(said, is_offline):
+    assert asks_the_offline_model(json.dumps(said).encode()) is is_offline
+    assert not asks_the_offline_model(b"{")
 
 
 @pytest.mark.parametrize(("said", "parameter"), REFUSALS)
