@@ -21,6 +21,7 @@ from judges import ragas_metrics
 from judges.asking import Asking, Finding
 from judges.claims import (
     SYSTEM,
+    UNDECIDED,
     ClaimVerdictsOutput,
     NLIStatementOutput,
     StatementGeneratorOutput,
@@ -30,19 +31,20 @@ from judges.claims import (
     pieces,
     wilson,
 )
-from judges.languages import supported, why_apart
+from judges.languages import supported
 from judges.lexical.statements import abstains, only_courtesies, statements
 from judges.llm import Output, Session
 from judges.llm.schema import response_format
 from judges.port import Case, JudgeError
 from judges.shown import Shown, with_what_it_says, without_attacks
 from judges.tally import MOST_PLACED, Claim, Tally, agreement, evidence, placed
+from judges.tongues import Tongues
 
 PART = "faithfulness"
 
-VERSION = "2"
-"""Of the rules of this file, `shown` and `tally` (what is refused, left out, not counted, not applicable); the prompts
-have digests of their own."""
+VERSION = "3"
+"""Of the rules of this file, `shown`, `tally` and `tongues` (what is refused, left out, not counted, not applicable);
+the prompts have digests of their own."""
 
 PIECE_CHARACTERS = 6_000
 """Of an answer, taken apart in one call: its claims fit into 4,000 tokens."""
@@ -120,9 +122,9 @@ async def find(case: Case, asking: Asking) -> Finding:
         if case.settings[PART].get("empty_context") != "unsupported":
             return not_applicable("no_passages")
         return _unsupported(answer, where)
-    if not supported(answer):
-        return not_applicable("other_language")
     steps = _Steps(case, asking, context)
+    if steps.tongues.judges_none(steps.answer.text, steps.offline):
+        return not_applicable("other_language")
     runs = await steps.runs()
     if not runs[0]:
         # The offline rules see an assertion where the model sees none: worth a person's look.
@@ -140,7 +142,7 @@ async def find(case: Case, asking: Asking) -> Finding:
         found["placed"] = MOST_PLACED
     if not first.total:
         return not_applicable("no_claims", found)
-    if steps.lexical and not first.supported and (apart := why_apart(answer, context.texts)) is not None:
+    if steps.lexical and not first.supported and (apart := steps.wholly_apart(runs[0])) is not None:
         return not_applicable(apart, found)
     found["wilson_95"] = [round(bound, 6) for bound in wilson(first.supported, first.total)]
     flags: tuple[str, ...] = ()
@@ -219,6 +221,7 @@ class _Steps:
         self.offline = statements(self.answer.text)
         self._repeats, self._fused = _repeats(case), _fused(case)
         self._asking, self._passages = asking, context.texts
+        self.tongues = Tongues.of(context.texts)
         query = case.input.query or ""
         self._query = without_attacks(query).text or query
         self.lexical = asking.client.endpoint.family == "lexical"
@@ -247,6 +250,21 @@ class _Steps:
         if not math.isclose(value, sum(said.verdict for said in first) / len(first), abs_tol=1e-9):
             raise JudgeError("crashed", "ragas' faithfulness is not supported claims by claims")
         return [first, *[await self._verdicts() for _ in again]]
+
+    def wholly_apart(self, run: Sequence[StatementVerdict]) -> str | None:
+        """The cause for which none of the claims can be compared with the passages word by word."""
+        return self.tongues.wholly_apart(self.answer.text, [said.statement for said in run])
+
+    def _held(self, said: StatementVerdict) -> StatementVerdict:
+        """The verdict; `unsupported` where the claim is in a language that this judge cannot hold against that of the
+        passages, so that a tail in it earns nothing. The offline model may be sure of words that it did find."""
+        if self.lexical:
+            doubtful = not said.verdict or said.reason.startswith(UNDECIDED)
+        else:
+            doubtful = not supported(said.statement)
+        if not doubtful or (cause := self.tongues.apart(said.statement)) is None:
+            return said
+        return said.model_copy(update={"verdict": 0, "reason": f"{cause}: not comparable with the passages"})
 
     def placed(self, runs: Sequence[Sequence[StatementVerdict]]) -> list[list[Claim]]:
         return [placed(run, self.answer, lexical=self.lexical) for run in runs]
@@ -279,7 +297,7 @@ class _Steps:
         starts = range(0, len(self._claims), CLAIMS_A_CALL)
         batches = [tuple(self._claims[start : start + CLAIMS_A_CALL]) for start in starts]
         said = await _side_by_side(ask, batches)
-        return [verdict for batch in batches for verdict in in_order(said[batch].statements, batch)]
+        return [self._held(verdict) for batch in batches for verdict in in_order(said[batch].statements, batch)]
 
     async def _claims_and_verdicts(self) -> list[StatementVerdict]:
         def check(output: ClaimVerdictsOutput, piece: str) -> None:
@@ -296,7 +314,7 @@ class _Steps:
 
         parts = pieces(self.answer.text, PIECE_CHARACTERS)
         said = await _side_by_side(ask, parts)
-        return [verdict for part in parts for verdict in said[part].statements]
+        return [self._held(verdict) for part in parts for verdict in said[part].statements]
 
     def _asserts(self, piece: str) -> bool:
         """Whether a model that finds no claim in the piece is wrong: the rules see one, or two where a model that

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
 
 from judges.text import language, script
 
@@ -91,14 +90,3 @@ def spoken(text: str) -> str | None:
 def supported(text: str) -> bool:
     """Whether claims in the language of the text are judged; also where nobody can tell what it is: a table, names."""
     return spoken(text) in (None, *SUPPORTED)
-
-
-def why_apart(text: str, sources: Sequence[str]) -> str | None:
-    """Why words of the text cannot be looked for in the sources: `other_script` or `other_language`; None where they
-    can, or where nobody can tell."""
-    joined = "\n".join(sources)
-    for cause, tell in (("other_script", script), ("other_language", spoken)):
-        mine, theirs = tell(text), tell(joined)
-        if None not in (mine, theirs) and mine != theirs:
-            return cause
-    return None

@@ -16,12 +16,13 @@ from judges.pairs import Assertion, Related, assertions, relate
 from judges.port import NEEDS, Case, Judgement
 from judges.shown import Shown, with_what_it_says, without_attacks
 from judges.sources import Sources, sources_of
-from judges.text import language, script
+from judges.text import sentences
+from judges.tongues import Tongues
 
 UNCOUNTED = frozenset(("query_only", "suspected"))
 """What neither earns nor costs: entities that only the query names, and what is right but said to the judge alone."""
 FOREIGN_BELOW = 0.5
-"""Share of supported entities under which the answer's script and language are compared with the sources'."""
+"""Share of supported entities under which the script and language of its sentences are compared with the sources'."""
 
 
 @dataclass(frozen=True)
@@ -141,13 +142,11 @@ def share(statuses: Sequence[str], empty: str) -> float | str:
 
 
 def foreign(texts: Texts) -> str | None:
-    """The cause for which words of answer and sources do not compare, if there is one."""
-    sources = "\n".join(text.text for text in texts.given)
-    for cause, tell in (("other_script", script), ("other_language", language)):
-        mine, theirs = tell(texts.answer.text), tell(sources)
-        if mine and theirs and mine != theirs:
-            return cause
-    return None
+    """The cause for which no sentence of the answer compares with the sources, if there is one."""
+    answer = texts.answer.text
+    return Tongues.of([text.text for text in texts.given]).wholly_apart(
+        answer, [answer[start:end] for start, end in sentences(answer)]
+    )
 
 
 class StructureJudge:

@@ -18,20 +18,22 @@ from sacrebleu.metrics.bleu import BLEU
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Method, NotApplicable, Scored
 from judges.injection import suspects
+from judges.languages import spoken
 from judges.lexical.statements import abstains
 from judges.ngrams import MOST_CELLS, OTHER, AnswerWords, Numbers, SourceWords, align, overlaps
 from judges.port import NEEDS, Case, Judgement
 from judges.rouge import Prediction, Rouge, best, rouge
 from judges.shown import Shown, with_what_it_says, without_attacks
 from judges.sources import Sources, sources_of
-from judges.text import RULES, language, script, sentences
+from judges.text import RULES, script, sentences
 from judges.tokens import Tokens
+from judges.tongues import Tongues
 
 PART = "terminology"
 ORDERS = 4
 FOREIGN_BELOW = 0.5
-"""Share of the answer's words found in their windows under which script and language are compared: a text that
-shares its words with the source is in the source's language, whatever a vote of function words says."""
+"""Share of the answer's words found in their windows under which script and language of its sentences are compared:
+a text that shares its words with the source is in the source's language, whatever a vote of function words says."""
 
 
 @dataclass(frozen=True)
@@ -203,12 +205,12 @@ def _judge(answer: _Text, texts: Sequence[_Text], sources: Sources, reference: s
         for (start, end), window in zip(pieces, windows, strict=True)
     ]
     if sum(window.matches for window in windows) < FOREIGN_BELOW * len(words):
-        source_text = "\n".join(text.shown.text for text in texts)
-        for cause, tell in (("other_script", script), ("other_language", language)):
-            here, there = tell(said), tell(source_text)
-            if here and there and here != there:
-                evidence[cause] = {"answer": here, "sources": there}
-                return _not_applicable(cause, method, evidence)
+        given = [text.shown.text for text in texts]
+        cause = Tongues.of(given).wholly_apart(said, [said[start:end] for start, end in sentences(said)])
+        if cause is not None:
+            tell = script if cause == "other_script" else spoken
+            evidence[cause] = {"answer": tell(said), "sources": tell("\n".join(given))}
+            return _not_applicable(cause, method, evidence)
 
     aligned = np.concatenate([whole.words(window.source)[window.start : window.end] for window in windows])
     figures = {"aligned": comparison.figures(SourceWords([aligned])), "whole_sources": comparison.figures(whole)}
@@ -237,7 +239,7 @@ def _method(reference: str) -> Method:
             "window": "words of the sentence, inside one source; ties: equal to the sentence, then earliest;"
             f" around the rarest word beyond {MOST_CELLS} pairs of a sentence that is not verbatim and a source word",
             "whole_sources": "each source a reference; BLEU clips by the best, ROUGE takes the best F1",
-            "foreign_below": str(FOREIGN_BELOW),
+            "foreign_below": f"{FOREIGN_BELOW}, and no sentence in a language of the sources",
             "attacks": "left out of sources; the answer is read with and without its own, the lower score counts",
         },
     )

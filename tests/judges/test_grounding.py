@@ -141,6 +141,24 @@ async def test_an_answer_without_claims_is_not_applicable(client, answer, cause)
     assert judgement.evidence["faithfulness"]["claims"] == []
 
 
+LIE = "It has nine stones and does grind wheat today."
+GERMAN = "Wir hoffen, dass diese Auskunft für Sie hilfreich war und wünschen einen schönen Tag."
+SWEDISH = "Vi hoppas att svaret på frågan var till hjälp och att ni får en bra dag på er resa."
+MILLS = "The old mill of Tornby has nine stones and does not grind wheat today."
+
+
+@pytest.mark.parametrize("tail", [GERMAN, SWEDISH, "希望这个回答对您有帮助,祝您生活愉快。"])
+async def test_a_lie_is_not_hidden_by_a_tail_in_another_language(client, tail):
+    verdicts, judgement = await parts(
+        GroundingJudge(client), f"{LIE} {tail}", passages=[MILLS], settings={"faithfulness": {}}
+    )
+    assert verdicts["faithfulness"].score == 0
+    lie, *others = judgement.evidence["faithfulness"]["claims"]
+    assert (lie["text"], lie["verdict"], lie["undecided"]) == (LIE, 0, False)
+    assert others
+    assert all(claim["verdict"] == 0 and claim["reason"].startswith("other_") for claim in others)
+
+
 # --- answer relevancy -------------------------------------------------------------------------------------------
 
 
@@ -332,6 +350,14 @@ async def test_verdicts_that_do_not_answer_the_claims_are_no_score(script, conne
     made, _ = await hosted(script, connect, Puppet(statements, verdicts))
     assert made["faithfulness"].cause == cause
     assert isinstance(made["answer_relevancy"], Scored)
+
+
+async def test_what_a_hosted_model_says_of_a_language_without_rows_does_not_count(script, connect):
+    made, judgement = await hosted(
+        script, connect, Puppet([ANSWER, SWEDISH], [(ANSWER, 1), (SWEDISH, 1)]), answer=f"{ANSWER} {SWEDISH}"
+    )
+    assert float(made["faithfulness"].score) == 0.5
+    assert judgement.evidence["faithfulness"]["claims"][1]["reason"].startswith("other_language")
 
 
 async def test_a_claim_asked_twice_is_answered_twice(script, connect):
