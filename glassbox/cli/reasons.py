@@ -12,6 +12,8 @@ _QUOTE = 70
 
 Evidence = Mapping[str, Any]
 
+_UNSUPPORTED = frozenset(("unsupported", "novel_entity", "reversed"))
+
 
 def why(part: Mapping[str, Any], evidence: Mapping[str, Evidence], detail: str = "") -> str:
     """`part`: a row of a scorecard; `evidence`: worker kind -> its evidence; `detail`: of a failed part's verdict. Says
@@ -77,6 +79,16 @@ def _words(request: Mapping[str, Any], field: str, index: int | None, start: int
     return f"{codes}{' …' if len(words) > 8 else ''} at character {start}"
 
 
+def strange_entities(found: Evidence) -> list[Evidence]:
+    """Of the evidence of `entities`, those that no source has."""
+    return [entity for entity in found.get("found") or [] if entity.get("status") in ("novel", "near_miss")]
+
+
+def unsupported_pairs(found: Evidence) -> list[Evidence]:
+    """Of the evidence of `relations`, those that no source has, or only the other way round."""
+    return [pair for pair in found.get("pairs") or [] if pair.get("status") in _UNSUPPORTED]
+
+
 def _of_ones_own(found: Evidence) -> str:
     """A judge of one's own says why in its evidence's `reason`."""
     reason = found.get("reason")
@@ -110,7 +122,7 @@ def _llm_relevance(found: Evidence) -> str:
 
 
 def _entities(found: Evidence) -> str:
-    strange = [entity for entity in found.get("found") or [] if entity.get("status") in ("novel", "near_miss")]
+    strange = strange_entities(found)
     if not strange:
         return ""
     names = ", ".join(quoted(entity.get("text")) for entity in strange[:3]) + (" …" if len(strange) > 3 else "")
@@ -119,7 +131,7 @@ def _entities(found: Evidence) -> str:
 
 
 def _relations(found: Evidence) -> str:
-    pairs = [pair for pair in found.get("pairs") or [] if pair.get("status") in ("unsupported", "novel_entity")]
+    pairs = [pair for pair in unsupported_pairs(found) if pair["status"] != "reversed"]
     if not pairs:
         return ""
     pair = " with ".join(quoted(name) for name in pairs[0].get("pair") or [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from glassbox.cli.dossier import Dossier
+
+
+MOST = 10
+"""Names, and pairs, that are shown."""
 
 
 def show(
@@ -66,6 +70,8 @@ def _print(dossier: Dossier) -> None:
         ("how far the judges agree with people", carried(dossier.evidence)),
         ("looks like an attack on the judges", suspicions(dossier)),
         ("claims", claims(dossier)),
+        ("not in the sources", entities(dossier)),
+        ("pairs that the sources do not have", pairs(dossier)),
         ("passages", passages(dossier)),
         ("trust", arithmetic(dossier)),
     )
@@ -146,7 +152,8 @@ def suspicions(dossier: Dossier) -> list[str]:
 
 
 def claims(dossier: Dossier) -> list[str]:
-    """Each claim of the answer, whether it is supported, and the judge's reason."""
+    """Each claim of the answer, whether it is supported, and the judge's reason; of one that is not, its place in the
+    answer."""
     from glassbox.cli.reasons import evidence_of
 
     lines = []
@@ -154,11 +161,49 @@ def claims(dossier: Dossier) -> list[str]:
         mark = "?" if claim.get("undecided") else "+" if claim.get("verdict") else "-"
         support = claim.get("support") or {}
         where = f" (rank {support['passage'] + 1})" if isinstance(support.get("passage"), int) else ""
+        where += "" if mark == "+" else _place(claim.get("answer"))
         where += "" if claim.get("counted", True) else " (inside a suspected attack: not counted)"
         lines.append(f"{mark} {claim.get('text')}{where}")
         if claim.get("reason"):
             lines.append(f"    {claim['reason']}")
     return lines
+
+
+def _place(span: Mapping[str, int] | Sequence[int] | None) -> str:
+    """Where in the answer, if that is known."""
+    if not span:
+        return ""
+    start, end = (span["start"], span["end"]) if isinstance(span, Mapping) else span
+    return f" (characters {start} to {end})"
+
+
+def entities(dossier: Dossier) -> list[str]:
+    """The answer's names and values that no source has, and what comes nearest there; the first `MOST` of them."""
+    from glassbox.cli.reasons import evidence_of, plain, quoted, strange_entities
+
+    lines = []
+    for entity in strange_entities(evidence_of("entities", dossier.evidence)):
+        near = f", nearest {quoted(entity['nearest'])}" if entity.get("nearest") else ""
+        place = _place(next(iter(entity.get("spans") or ()), None))
+        lines.append(f"- {quoted(entity.get('text'))}{place}: {plain(entity['status'])}{near}")
+    return _capped(lines)
+
+
+def pairs(dossier: Dossier) -> list[str]:
+    """What the answer puts together and no source does; the first `MOST` of them."""
+    from glassbox.cli.reasons import evidence_of, plain, quoted, unsupported_pairs
+
+    lines = []
+    for pair in unsupported_pairs(evidence_of("relations", dossier.evidence)):
+        one, other = map(quoted, pair["pair"])
+        lines.append(
+            f"- {one} {pair.get('predicate') or 'with'} {other}{_place(pair.get('clause'))}: {plain(pair['status'])}"
+        )
+    return _capped(lines)
+
+
+def _capped(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= MOST else [*lines[:MOST], f"… and {len(lines) - MOST} more"]
 
 
 def passages(dossier: Dossier) -> list[str]:
