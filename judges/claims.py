@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
@@ -30,6 +30,8 @@ def _verdict(said: Any) -> Any:
         return int(said)
     return SYNONYMS.get(said.strip().removesuffix(".").casefold(), said) if isinstance(said, str) else said
 
+
+END_MARKS = " .,;:!?…。！？；，、۔؟।"
 
 Binary = Annotated[Literal[0, 1], BeforeValidator(_verdict)]
 
@@ -155,6 +157,19 @@ def in_order(verdicts: Sequence[StatementVerdict], statements: Sequence[str]) ->
     if left or len(ordered) != len(statements):
         raise EndpointError("malformed_output", "the verdicts are not about the claims that were asked")
     return ordered
+
+
+def distinct(claims: Iterable[str]) -> list[str]:
+    """Each claim once, where and as it is made first."""
+    first: dict[str, str] = {}
+    for claim in claims:
+        first.setdefault(same_claim(claim), claim)
+    return list(first.values())
+
+
+def same_claim(text: str) -> str:
+    """What repeated claims have in common: their text up to Unicode form, white space, case and the end's marks."""
+    return _same(text).casefold().rstrip(END_MARKS)
 
 
 def _same(text: str) -> str:

@@ -27,8 +27,10 @@ from judges.claims import (
     StatementGeneratorOutput,
     StatementVerdict,
     check_statements,
+    distinct,
     in_order,
     pieces,
+    same_claim,
     wilson,
 )
 from judges.languages import supported
@@ -189,6 +191,7 @@ def method(case: Case, asking: Asking) -> Method:
             **asking.parameters(),
             "rules": VERSION,
             "context": _documents(case.input)[0],
+            "duplicates": "collapsed",
             "repeats": _repeats(case),
             "answer_piece": PIECE_CHARACTERS,
             **({} if fused else {"claims_a_call": CLAIMS_A_CALL}),
@@ -204,9 +207,11 @@ def _unsupported(answer: str, where: dict[str, Any]) -> Finding:
         family="rules",
         library="glassbox",
         version=VERSION,
-        parameters={"claims": "offline", "empty_context": "unsupported"},
+        parameters={"claims": "offline", "duplicates": "collapsed", "empty_context": "unsupported"},
     )
-    claims = [{"text": claim, "verdict": 0, "reason": "nothing was retrieved"} for claim in statements(answer)]
+    claims = [
+        {"text": claim, "verdict": 0, "reason": "nothing was retrieved"} for claim in distinct(statements(answer))
+    ]
     if not claims:
         return Finding(NotApplicable(part=PART, cause="no_claims", method=made), where | {"claims": []}, 0)
     found = where | {"claims": claims, "supported": 0, "total": len(claims)}
@@ -226,6 +231,7 @@ class _Steps:
         self._query = without_attacks(query).text or query
         self.lexical = asking.client.endpoint.family == "lexical"
         self._sessions: dict[object, Session] = {}
+        self._said: list[list[str]] = []  # of each repeat, with what is said again
         self._claims: list[str] = []
 
     async def runs(self) -> list[list[StatementVerdict]]:
@@ -267,7 +273,9 @@ class _Steps:
         return said.model_copy(update={"verdict": 0, "reason": f"{cause}: not comparable with the passages"})
 
     def placed(self, runs: Sequence[Sequence[StatementVerdict]]) -> list[list[Claim]]:
-        return [placed(run, self.answer, lexical=self.lexical) for run in runs]
+        return [
+            placed(run, said, self.answer, lexical=self.lexical) for run, said in zip(runs, self._said, strict=True)
+        ]
 
     async def _statements(self) -> StatementGeneratorOutput:
         def ask(piece: str) -> Awaitable[StatementGeneratorOutput]:
@@ -281,7 +289,8 @@ class _Steps:
 
         parts = pieces(self.answer.text, PIECE_CHARACTERS)
         said = await _side_by_side(ask, parts)
-        self._claims = [statement for part in parts for statement in said[part].statements]
+        self._said = [[statement for part in parts for statement in said[part].statements]] * self._repeats
+        self._claims = distinct(self._said[0])
         return StatementGeneratorOutput(statements=self._claims)
 
     async def _verdicts(self) -> list[StatementVerdict]:
@@ -314,7 +323,15 @@ class _Steps:
 
         parts = pieces(self.answer.text, PIECE_CHARACTERS)
         said = await _side_by_side(ask, parts)
-        return [self._held(verdict) for part in parts for verdict in said[part].statements]
+        held = [self._held(verdict) for part in parts for verdict in said[part].statements]
+        self._said.append([verdict.statement for verdict in held])
+        # Of different verdicts on one claim the lowest counts, and its reason.
+        lowest: dict[str, StatementVerdict] = {}
+        for verdict in held:
+            known = lowest.setdefault(same_claim(verdict.statement), verdict)
+            if verdict.verdict < known.verdict:
+                lowest[same_claim(verdict.statement)] = verdict
+        return list(lowest.values())
 
     def _asserts(self, piece: str) -> bool:
         """Whether a model that finds no claim in the piece is wrong: the rules see one, or two where a model that

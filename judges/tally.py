@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from judges.alignment import Aligned, Locator, support
-from judges.claims import UNDECIDED, StatementVerdict
+from judges.claims import UNDECIDED, StatementVerdict, same_claim
 from judges.shown import Shown
 from judges.text import Span
 
 MOST_PLACED = 300
-"""Claims whose places are looked for; those beyond are `unaligned`."""
+"""Places of claims that are looked for; those beyond are `unaligned`."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """`place`: as `alignment.Locator` gives it. `attack`: it stands in what talks to the judge. `undecided`: the
-    offline model could not tell."""
+    """`places`: where the answer makes it, each as `alignment.Locator` gives it, those outside of attacks first.
+    `times`: how often. `attack`: it stands nowhere but in what talks to the judge. `undecided`: the offline model could
+    not tell."""
 
     said: StatementVerdict
-    place: dict[str, Any]
+    places: list[dict[str, Any]]
+    times: int
     attack: bool
     undecided: bool
 
@@ -31,14 +34,23 @@ class Claim:
         return not (self.attack and self.said.verdict)
 
 
-def placed(verdicts: Sequence[StatementVerdict], answer: Shown, *, lexical: bool) -> list[Claim]:
-    """The claims in their order. `lexical`: whether the offline model judged; no other may call itself undecided."""
+def placed(
+    verdicts: Sequence[StatementVerdict], statements: Sequence[str], answer: Shown, *, lexical: bool
+) -> list[Claim]:
+    """The claims in their order. `statements`: all that were made, with those that say a claim again. `lexical`:
+    whether the offline model judged; no other may call itself undecided."""
     locator = Locator(Aligned.of(answer))
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for statement in statements[:MOST_PLACED]:
+        found[same_claim(statement)].append(locator.locate(statement))
+    times = Counter(map(same_claim, statements))
     claims = []
-    for n, said in enumerate(verdicts):
-        place = locator.locate(said.statement) if n < MOST_PLACED else {"alignment": "unaligned"}
+    for said in verdicts:
+        form = same_claim(said.statement)
+        places = sorted(found[form] or [{"alignment": "unaligned"}], key=lambda place: _inside(place, answer.attacks))
         undecided = lexical and said.verdict == 1 and said.reason.startswith(UNDECIDED)
-        claims.append(Claim(said, place, _inside(place, answer.attacks), undecided))
+        attack = times[form] <= len(places) and _inside(places[0], answer.attacks)
+        claims.append(Claim(said, places, times[form], attack, undecided))
     return claims
 
 
@@ -86,7 +98,8 @@ def evidence(
     claims: Sequence[Claim], passages: Sequence[Shown], names: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Each claim with its place in the answer and, where it is supported, the window of the passage that shares most
-    of its words. `names`: what to call each passage by."""
+    of its words; where it is made more than once, how many `times`, and the places of those `again`. `names`: what to
+    call each passage by."""
     aligned = [Aligned.of(passage) for passage in passages]
     rows = []
     for n, claim in enumerate(claims):
@@ -99,8 +112,9 @@ def evidence(
                 "verdict": claim.said.verdict,
                 "undecided": claim.undecided,
                 "reason": claim.said.reason,
-                "answer": claim.place,
+                "answer": claim.places[0],
                 "support": found,
+                **({"times": claim.times, "again": claim.places[1:]} if claim.times > 1 else {}),
                 **({} if claim.counted else {"counted": False}),
             }
         )

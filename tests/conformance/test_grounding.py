@@ -108,7 +108,8 @@ VERDICTS = {
     "about another claim": Row(nli((A, 1), (B, 1), ("The mill is red.", 1)), None, asked=2),
     "out of order": Row(nli((C, 0), (A, 1), (B, 1)), [1, 1, 0]),
     "other punctuation": Row(nli((A.rstrip("."), 1), (B.upper(), 1), (f"\u201c{C}\u201d", 0)), [1, 1, 0]),
-    "one claim twice": Row(nli((B, 0), (A, 1), (A, 1)), [1, 0, 1], statements=[A, B, A]),
+    "one claim twice": Row(nli((B, 0), (A, 1)), [1, 0], statements=[A, B, A]),
+    "one claim twice, two verdicts": Row(nli((B, 0), (A, 1), (A, 1)), None, statements=[A, B, A], asked=2),
     **{
         f"the word {word!r}": Row(nli((A, word), (B, 1), (C, 0)), [meaning, 1, 0])
         for word, meaning in [

@@ -360,11 +360,28 @@ async def test_what_a_hosted_model_says_of_a_language_without_rows_does_not_coun
     assert judgement.evidence["faithfulness"]["claims"][1]["reason"].startswith("other_language")
 
 
-async def test_a_claim_asked_twice_is_answered_twice(script, connect):
-    made, judgement = await hosted(script, connect, Puppet(["a", "b", "a"], [("b", 0), ("a", 1), ("a", 1)]))
-    assert float(made["faithfulness"].score) == pytest.approx(2 / 3, abs=1e-6)
-    assert made["faithfulness"].method.model == "served-1"
-    assert [claim["text"] for claim in judgement.evidence["faithfulness"]["claims"]] == ["a", "b", "a"]
+@pytest.mark.parametrize("again", ["a", "A.", " a  !"])
+async def test_a_claim_made_again_is_asked_and_counts_once(script, connect, again):
+    made, judgement = await hosted(script, connect, Puppet(["a", "b", again], [("b", 0), ("a", 1)]), answer="a b a c")
+    assert float(made["faithfulness"].score) == 0.5
+    assert made["faithfulness"].method.parameters["duplicates"] == "collapsed"
+    first, second = judgement.evidence["faithfulness"]["claims"]
+    assert (first["text"], first["times"], len(first["again"])) == ("a", 2, 1)
+    assert (second["text"], "times" in second) == ("b", False)
+
+
+@pytest.mark.parametrize("estimator", ["two_step", "fused"])
+async def test_a_lie_is_not_outweighed_by_passages_copied_again_and_again(client, estimator):
+    answer = f"{WRONG} {' '.join([FIRE, REBUILT] * 12)}"
+    verdicts, judgement = await parts(
+        GroundingJudge(client), answer, settings={"faithfulness": {"estimator": estimator}}
+    )
+    assert float(verdicts["faithfulness"].score) == pytest.approx(3 / 4)
+    claims = judgement.evidence["faithfulness"]["claims"]
+    assert [claim.get("times", 1) for claim in claims] == [1, 12, 12, 12]
+    places = [claims[1]["answer"], *claims[1]["again"]]
+    assert len({place["start"] for place in places}) == 12
+    assert {answer[place["start"] : place["end"]] for place in places} == {claims[1]["text"]}
 
 
 async def test_a_model_that_sees_no_claims_where_the_rules_see_one_is_flagged(script, connect):
