@@ -111,7 +111,7 @@ _ABSTENTIONS = (
     r"il n'y a (?:pas (?:assez )?d'|aucune )information",
     # Spanish
     r"(?:yo )?no (?:lo )?(?:sé|sabemos|puedo (?:responder|encontrar|decir|confirmar|determinar|saber)|encuentro"
-    r"|encontré|tengo (?:información|datos|suficiente|idea|acceso)|dispongo)\b",
+    r"|encontré|tengo (?:\w+ )?(?:información|datos|suficiente|idea|acceso)|dispongo)\b",
     r"no estoy segur[oa]\b",
     r"(?:el|los|las|la|estos|este|ningun[oa]?|ningún)\s(?:\w+\s){0,3}"
     r"(?:contexto|pasajes?|documentos?|fuentes?|textos?|fragmentos?|información)\s(?:\w+\s){0,2}"
@@ -168,6 +168,31 @@ _HEDGE = re.compile(
     r"|cela dépend|peut-être|depende|quizás?|tal vez)\b",
     re.IGNORECASE,
 )
+# What may be a claim behind a hedge or a courtesy: a clause that begins with a name, an article or a pronoun.
+_BREAK = re.compile(r"(?:[,;:(，；：]|\s[-–—]|[–—])\s*(?:(?:and|so|still|und|doch|et|donc|y|e)\s+)?")
+_BEGINS_LISTING = (
+    "the a an this that these those he she it they his her its their there one"
+    " der die das den dem des ein eine einer dieser diese dieses er sie es seine ihre"
+    " le la les l un une ce cet cette ces il elle ils elles on son sa ses leur leurs"
+    " el los las una este esta estos estas ella ellos ellas su sus"
+)
+_BEGINS = frozenset(_BEGINS_LISTING.split())
+_OPINION = re.compile(
+    r"(?:(?:i|we) (?:would )?(?:think|believe|guess|assume|suppose|know|say)"
+    r"|ich (?:glaube|denke|meine|vermute|nehme an)|je (?:crois|pense|suppose)|(?:yo )?(?:creo|pienso|supongo))\b",
+    re.IGNORECASE,
+)
+_OF_THE_SOURCES = re.compile(
+    rf"\b(?:{_SOURCES}|questions?|provided|mentioned|stated|specified|available|data|details"
+    r"|kontext\w*|passagen?|dokument\w*|quellen?|texte?s?|auszüge?n?|fragen?|informationen?|angaben?"
+    r"|contextes?|textes?|extraits?|informations?|contexto|pasajes?|documentos?|fuentes?|textos?|fragmentos?"
+    r"|preguntas?|información)\b",
+    re.IGNORECASE,
+)
+_LIST = re.compile(r"\b(?:or|nor|and|oder|noch|und|ou|ni|et|o|u|y)\b", re.IGNORECASE)
+_SPEAKERS = frozenset(("i", "i'm", "we", "ich", "wir", "je", "nous", "yo"))
+_CLAUSE = 200  # characters of it that are looked at
+_CLAIM_WORDS, _CLAIM_WORDS_WITHOUT_VERB = 2, 3
 _HEDGE_WORDS = 8
 _TURN_CONTENT_WORDS = 2
 _TURN = re.compile(r"\b(?:but|however|though|although|aber|jedoch|mais|cependant|pero|aunque)\b", re.IGNORECASE)
@@ -246,7 +271,7 @@ def _kind(sentence: str) -> _Kind:
 
 def _is_abstention(plain: str) -> bool:
     found = _ABSTENTION.match(plain)
-    if found is None:
+    if found is None or _claims_after(plain, found.end()):
         return False
     # "I am not sure, but it was founded in 1920" does answer.
     turn = _TURN.search(plain, found.end())
@@ -256,8 +281,35 @@ def _is_abstention(plain: str) -> bool:
     return len(content_words(rest)) < _TURN_CONTENT_WORDS or _ABSTENTION.match(rest) is not None
 
 
+def _claims_after(plain: str, start: int) -> bool:
+    """Whether a clause behind the phrase that ends at `start` claims something: "I cannot say, Roger Quill built it".
+    Not a list of what is unknown ("the date, the founder or the place"), nor what is said of the sources."""
+    spoken = language(plain)
+    return any(_claims(plain[found.end() : found.end() + _CLAUSE], spoken) for found in _BREAK.finditer(plain, start))
+
+
+def _claims(clause: str, spoken: str | None) -> bool:
+    if opinion := _OPINION.match(clause):
+        clause = clause[opinion.end() :].lstrip(" ,")
+    first = next(iter(words(clause)), None)
+    if first is None or clause[: first.start].strip(" \"'“«¿¡"):
+        return False
+    if not (opinion or first.text[0].isupper() or normalise(first.text).partition("'")[0] in _BEGINS):
+        return False
+    if _OF_THE_SOURCES.search(clause) or _ABSTENTION.match(clause):
+        return False
+    if normalise(first.text) in _SPEAKERS:
+        return False
+    tokens = words(clause)
+    content = sum(is_content(token.text, spoken) for token in tokens)
+    if content >= _CLAIM_WORDS and any(map(_verb_like, tokens)):
+        return True
+    return content >= _CLAIM_WORDS_WITHOUT_VERB and not _LIST.search(clause)
+
+
 def _courtesy(plain: str) -> _Kind | None:
-    if _COURTESY.match(plain) or _SET_PHRASE.fullmatch(plain):
+    polite = _COURTESY.match(plain)
+    if (polite and not _claims_after(plain, polite.end())) or _SET_PHRASE.fullmatch(plain):
         return _Kind.COURTESY
     said = [normalise(token.text) for token in words(plain)]
     if said[0] in _SALUTATIONS:

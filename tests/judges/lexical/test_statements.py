@@ -36,7 +36,7 @@ def test_statements(answer, expected):
     assert statements(answer) == expected
 
 
-@pytest.mark.parametrize("unit", ["the old ferry crossed and the ", "and the ", "but, ", "a; "])
+@pytest.mark.parametrize("unit", ["the old ferry crossed and the ", "and the ", "but, ", "a; ", "I do not know, a "])
 def test_one_long_sentence_is_read_in_one_pass(unit):
     text = unit * (120_000 // len(unit))
     started = time.process_time()
@@ -73,6 +73,15 @@ ABSTENTIONS = [
     "Je ne sais pas.",
     "Les passages ne mentionnent pas la date.",
     "No lo sé.",
+    "Lo siento, no tengo esa información.",
+    "I do not know the date, the founder or the exact place.",
+    "I do not know, I am only a language model.",
+    "I cannot answer this, the passages only cover the opening hours.",
+    "I don't know, the year is not stated.",
+    "I cannot say, I'm afraid.",
+    "Ich weiß es nicht, die Dokumente nennen nur das Jahr.",
+    "Je ne sais pas, les documents n'en parlent pas.",
+    "No tengo información sobre el fundador, la fecha o el lugar.",
     "Los documentos no mencionan la fecha.",
 ]
 
@@ -82,6 +91,16 @@ ANSWERS = [
     "It is unknown how many stars exist.",
     "The museum does not provide parking.",
     "I am not sure, but it was founded in 1920.",
+    "I cannot say for sure, Roger Quill founded it in 1950.",
+    "I'm not certain: the clinic treats children under 12.",
+    "I don't know – it was founded in 1950 by Roger Quill.",
+    "I cannot say for sure, I think Roger Quill founded it.",
+    "I'm not sure (Roger Quill founded it in 1950).",
+    "I hope this helps: the clinic treats children under 12.",
+    "Ich weiß es nicht, die Klinik behandelt Kinder unter 12.",
+    "Ich bin nicht sicher, Roger Quill gründete sie 1950.",
+    "Je ne sais pas, la clinique traite les enfants.",
+    "No lo sé, la clínica trata a niños menores de 12 años.",
     "I don't know the architect. The tower opened in 1889.",
     "Not all trams stop there.",
     "Die Stadt ist nicht groß.",
