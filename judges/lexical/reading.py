@@ -1,7 +1,7 @@
 """How the lexical model reads a text: what each word counts as, which words carry content, which are negated."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,8 +14,20 @@ _NEGATION_LISTING = (
     "no not never without neither nor cannot none nobody nothing nowhere"
     " nicht kein keine keinen keinem keiner keines nie niemals ohne niemand nichts weder"
     " pas jamais sans aucun aucune rien ni nunca jamás ningún ninguna ninguno nadie tampoco"
+    " non nessun nessuno nessuna não nem nenhum nenhuma ninguém niet geen nooit niemand"
+    " не нет ни никогда никто ничего لا لم لن ليس ليست غير"
 )
 _NEGATIONS = frozenset(_NEGATION_LISTING.split())
+# Words of one language that mean something else in another (French "né", German "Mai").
+_NEGATIONS_OF = {"it": frozenset(("né", "mai"))}
+# Scripts without spaces have a character a word. Chinese negates what follows; Japanese what stands before.
+_BEFORE = re.compile("(?!非常|非洲|不同|不仅|不但|不过|不断|不久|不管|不少|无论|未来)[不没沒未无無非]|(?<=[没沒])有")
+_BEHIND = re.compile(
+    "(?<=[\u3040-\u30ff\u4e00-\u9fff])(?:ない|なかっ|なけれ|なく(?!な)|(?<=ま)せん|ず(?=[、。に]|$)|ぬ(?=[、。]|$))"
+)
+_TRAILING = frozenset(("nicht", "niet"))
+"""Where no word with content follows in their clause, they bear on what stands before."""
+_KANA = re.compile("[\u3040-\u30ff]")
 # Not "one" (a pronoun as often as a number) nor "second" (a unit of time).
 _CARDINAL_LISTING = (
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
@@ -102,9 +114,17 @@ def read(text: str, spoken: str | None = None) -> Reading:
     """
     spoken = spoken or language(text)
     tokens = words(text)
-    units = tuple(unit(token.text) for token in tokens)
+    before, behind = _negating(text)
+    units = tuple(
+        NEGATION
+        if token.start in before
+        or token.start in behind
+        or normalise(token.text) in _NEGATIONS_OF.get(spoken or "", ())
+        else unit(token.text)
+        for token in tokens
+    )
     carries = [_carries(token.text, spoken) for token in tokens]
-    signed, denied = _signs(text, tokens, units, carries)
+    signed, denied = _signs(text, tokens, units, carries, behind)
     filler = _FILLER.match(text)
     begin = filler.end() if filler else 0
     every = range(len(tokens))
@@ -122,31 +142,55 @@ def read(text: str, spoken: str | None = None) -> Reading:
     )
 
 
+def _negating(text: str) -> tuple[frozenset[int], frozenset[int]]:
+    """Where characters stand that negate what follows them, and what stands before them."""
+    if text.isascii():
+        return frozenset(), frozenset()
+    before = frozenset(found.start() for found in _BEFORE.finditer(text))
+    behind = frozenset(found.start() for found in _BEHIND.finditer(text)) if _KANA.search(text) else frozenset()
+    return before, behind
+
+
 def _carries(word: str, spoken: str | None) -> bool:
     return is_content(word, spoken) or normalise(word) in _WEIGHTY
 
 
 def _signs(
-    text: str, tokens: Sequence[Token], units: Sequence[str], carries: Sequence[bool]
+    text: str, tokens: Sequence[Token], units: Sequence[str], carries: Sequence[bool], behind: Collection[int]
 ) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     signed: list[str] = []
     denied: list[bool] = []
     reach = 0
     awaited = False  # the negation has not met its first content word yet
-    end = 0
-    for token, word, content in zip(tokens, units, carries, strict=True):
+    trailing = False  # nor one that it would bear on
+    end = clause = 0
+
+    def deny_before(place: int) -> None:
+        for index in range(max(clause, place - _REACH), place):
+            if units[index] != NEGATION:
+                signed[index], denied[index] = NEGATION + units[index], carries[index]
+
+    for place, (token, word, content) in enumerate(zip(tokens, units, carries, strict=True)):
         if _CLAUSE_END.search(text, end, token.start) or word in _CLAUSE_WORDS:
-            reach = 0
+            if trailing:
+                deny_before(place)
+            reach, clause, trailing = 0, place, False
         end = token.end
         if word == NEGATION:
-            reach, awaited = _REACH, True
+            if token.start in behind:
+                deny_before(place)
+            else:
+                reach, awaited, trailing = _REACH, True, normalise(token.text) in _TRAILING
             signed.append(word)
             denied.append(False)
             continue
         signed.append(NEGATION + word if reach else word)
         denied.append(bool(reach and awaited and content))
         awaited = awaited and not content
+        trailing = trailing and not content
         reach = max(0, reach - 1)
+    if trailing:
+        deny_before(len(signed))
     return tuple(signed), tuple(denied)
 
 

@@ -94,7 +94,7 @@ def test_the_offline_endpoint_with_faults_ends_in_26_traces(
     """429s, hangs and malformed replies: the first eight calls go wrong in one of these ways, each an error."""
     faults = "--rate-limit-rate .4 --retry-after-s 0 --hang-rate .2 --malformed not_json --times 8 --seed 3"
     monkeypatch.setenv("GLASSBOX_SUT_API_KEY", KEY)
-    monkeypatch.setenv("GLASSBOX_SUT_MODEL", "glassbox-lexical-2")
+    monkeypatch.setenv("GLASSBOX_SUT_MODEL", "glassbox-lexical-3")
     with lexical(*faults.split()) as url:
         options = ["--base-url", url, "--timeout", "1", "--retries", "0", "--concurrency", "4"]
         code, out, _ = command("replay", "run", "--system", "endpoint", "--out", "run", *options)

@@ -64,6 +64,46 @@ def test_support_in_other_languages_and_spellings(statement, passage, verdict):
     assert support(statement, [passage]).verdict == verdict
 
 
+NEGATED = {
+    "zh": ("诊所治疗儿童。", "诊所不治疗儿童。"),
+    "zh, not yet": ("诊所治疗儿童。", "诊所没有治疗儿童。"),
+    "ja": ("診療所は子供を治療します。", "診療所は子供を治療しません。"),
+    "ja, plain": ("診療所は子供を治療する。", "診療所は子供を治療しない。"),
+    "ja, past": ("診療所は子供を治療した。", "診療所は子供を治療しなかった。"),
+    "ru": ("Клиника лечит детей.", "Клиника не лечит детей."),
+    "ru, never": ("Клиника лечила детей.", "Клиника никогда не лечила детей."),
+    "ar": ("تعالج العيادة الأطفال.", "لا تعالج العيادة الأطفال."),
+    "it": ("La clinica cura i bambini.", "La clinica non cura i bambini."),
+    "pt": ("A clínica trata crianças.", "A clínica não trata crianças."),
+    "pt, never": ("A clínica trata crianças.", "A clínica nunca trata crianças."),
+    "nl": ("De kliniek behandelt kinderen.", "De kliniek behandelt geen kinderen."),
+    "nl, not": ("De kliniek behandelt kinderen.", "De kliniek behandelt kinderen niet."),
+    "de, at the end": ("Die Klinik behandelt Kinder.", "Die Klinik behandelt Kinder nicht."),
+    "pl": ("Klinika leczy dzieci.", "Klinika nie leczy dzieci."),
+    "fr": ("La clinique traite les enfants.", "La clinique ne traite pas les enfants."),
+    "es": ("La clínica trata a niños.", "La clínica no trata a niños."),
+}
+
+
+@pytest.mark.parametrize(("plain", "negated"), NEGATED.values(), ids=NEGATED.keys())
+def test_a_negation_on_one_side_only_supports_nothing(plain, negated):
+    assert support(plain, [negated]).verdict == "unsupported"
+    assert support(negated, [plain]).verdict == "unsupported"
+    assert support(plain, [plain]).verdict == support(negated, [negated]).verdict == "covered"
+
+
+@pytest.mark.parametrize(
+    ("statement", "passage"),
+    [
+        ("诊所治疗儿童。", "诊所非常好，治疗儿童。"),
+        ("Il est né en mai 1950.", "Roger Quill est né en mai 1950 dans une petite ville."),
+        ("Sie wurde im Mai 1950 gegründet.", "Die Klinik wurde im Mai 1950 gegründet."),
+    ],
+)
+def test_what_only_looks_like_a_negation_is_none(statement, passage):
+    assert support(statement, [passage]).verdict != "unsupported"
+
+
 def test_one_passage_alone_must_support_a_statement():
     halves = ["The viaduct has nine arches.", "It was made of local sandstone by hand."]
     assert support("The viaduct has nine arches made of local sandstone by hand", halves).verdict == "unsupported"
@@ -82,7 +122,8 @@ def test_without_passages_nothing_is_supported():
 
 
 def test_a_citation_mark_is_not_a_number_of_the_answer():
-    assert support("It has nine arches of local sandstone [3].", [PASSAGE]).verdict == "covered"
+    for mark in ("[3]", "[2, 3]", "[1-3]", "【3】"):
+        assert support(f"It has nine arches of local sandstone {mark}.", [PASSAGE]).verdict == "covered"
 
 
 LISTED = (
