@@ -1,4 +1,4 @@
-"""Where in a text a claim stands: exactly, or in the window that shares most of its words."""
+"""Where in a text a claim stands: as it is, as a reader sees it, or in the window that shares most of its words."""
 
 from __future__ import annotations
 
@@ -45,14 +45,20 @@ class Locator:
         self._answer, self._after = answer, 0
 
     def locate(self, claim: str) -> dict[str, Any]:
-        """The claim's place in the answer as {`start`, `end`, `alignment`}: character offsets into the given text, and
-        `exact` or `window`; or {`alignment`: `unaligned`}."""
+        """The claim's place in the answer as {`start`, `end`, `alignment`}: character offsets into the given text; or
+        {`alignment`: `unaligned`}.
+
+        `exact`: the given text from `start` to `end` is the claim; `as_seen`: it is but for characters that nobody
+        sees, or that belong to an attack and are not shown; `window`: it shares most of the claim's words.
+        """
         answer = self._answer
         for origin in (self._after, 0):
             start = answer.shown.text.find(claim, origin)
             if start >= 0:
                 self._after = start + len(claim)
-                return {**answer.place(start, self._after), "alignment": "exact"}
+                place = answer.place(start, self._after)
+                hidden = place["end"] - place["start"] > len(claim)
+                return {**place, "alignment": "as_seen" if hidden else "exact"}
         needle = [stem(token.text) for token in words(claim)]
         span, share = _window(needle, answer, len(needle))
         if span is None or share < MIN_SHARE:

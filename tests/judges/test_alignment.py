@@ -30,8 +30,19 @@ def test_places_are_those_of_the_answer_as_it_was_given():
     locator = Locator(Aligned.of(with_what_it_says(answer)))
     place = locator.locate("The mill burned.")
     assert answer[place["start"] : place["end"]] == "The m\u200bill\u200b burned."
+    assert place["alignment"] == "as_seen"
     place = locator.locate("It is \u00e9tat.")
     assert (place["alignment"], answer[place["start"] : place["end"]]) == ("window", "It is e\u0301tat")
+
+
+@given(st.text(st.sampled_from("ab .\u200b\u00ade\u0301"), max_size=30))
+def test_what_is_exact_is_the_claim_to_the_character(answer):
+    made = with_what_it_says(answer)
+    for start in range(len(made.text)):
+        claim = made.text[start : start + 4]
+        place = Locator(Aligned.of(made)).locate(claim)
+        if place["alignment"] in ("exact", "as_seen"):
+            assert (answer[place["start"] : place["end"]] == claim) is (place["alignment"] == "exact")
 
 
 def test_a_reworded_claim_is_located_by_its_words():
