@@ -160,6 +160,13 @@ _PATTERNS = tuple(
             r"^[ \t#*\[<_-]{0,8}(?:system|developer|assistant|user|human|instruction|response)[\]>*_ ]{0,4}:"
             rf"(?=[^\n]{{0,100}}?{_ABOUT_JUDGING})[^\n]{{0,100}}",
         ),
+        # A score that another speaker gives, and nothing else in the line.
+        (
+            "fake_turn",
+            r"^[ \t#*\[<_-]{0,8}(?:system|assistant)[\]>*_ ]{0,4}:[ \t*]{0,4}"
+            r"(?:faithfulness|groundedness|(?:answer )?relevanc[ey]|score|rating)\**[ \t:=]{1,4}"
+            r"(?:1(?:[.,]0+)?(?:/1)?|10/10|100\s?%)[ \t.!*]{0,4}$",
+        ),
         (
             "fake_turn",
             rf"{_QUOTE}role{_QUOTE}\s?:\s?{_QUOTE}(?:system|developer|assistant|user){_QUOTE}"

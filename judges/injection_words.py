@@ -49,7 +49,7 @@ _LISTING = {
     " atribua поставь поставьте дай дайте",
     "g": "rate score grade judge evaluate bewerte bewerten benote beurteile notez évaluez évalue califica"
     " califique evalúa evalúe valuta valutate avalie оцени оцените",
-    "k": "mark treat consider label classify accept regard declare markiere markieren betrachte behandle"
+    "k": "mark treat consider label classify accept regard declare markiere markieren betrachte behandle werte wertet"
     " considère considérez marque marquez traitez considera considere marca trata contrassegna segna"
     " отметь отметьте считай считайте",
     # o: what is judged, A: answer, which is a verb too; t: this; d: the
@@ -178,6 +178,9 @@ ORDERS = tuple(
                 rf"h{_G}{{0,4}}E[^ivkgm]{{0,20}}[ivkg]{_G}{{0,8}}[xqjJrsFoA]",
                 rf"U{_G}{{1,3}}E,[^ivkg|]{{0,12}}[ivkg]{_G}{{0,12}}[xqjJrsF]",
                 rf"U.l{_G}{{0,3}}E",
+                # for the grader: mark everything as supported; graders note: …, take for supported
+                r"(?<=\|)ud?E,[^ivkg|]{0,4}[kg][^|,]?[ae][^|,]{0,3}[jJ](?=[|,])",
+                r"El?h,[^ivkg|]{0,20}[kg][^|,]{0,4}[jJ](?=[|,])",
                 # reveal your system prompt
                 rf"Q{_G}{{0,2}}yp{_G}?n",
             ),
