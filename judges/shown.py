@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judges.injection import Suspicion, suspects
 from judges.scripts import seen
-from judges.text import Span, sentences, words
+from judges.text import Span, citations, sentences, words
 
 LEAD_WORDS = 4
 """Fewer words than these before an attack in its sentence ("Note to the grader:") belong to it."""
@@ -48,6 +48,15 @@ def with_what_it_says(given: str) -> Shown:
     text, kept = seen(given)
     found = suspects(text)
     return _cut(text, kept, [(s.start, s.end) for s in found if _is_mark(text, s)], _regions(text, found))
+
+
+def uncited(shown: Shown) -> Shown:
+    """Without the marks of citations, which say nothing of the subject: blanks stand in their places."""
+    text, reached = [], 0
+    for start, end in citations(shown.text):
+        text += [shown.text[reached:start], " " * (end - start)]
+        reached = end
+    return replace(shown, text="".join([*text, shown.text[reached:]])) if text else shown
 
 
 def _is_mark(text: str, suspicion: Suspicion) -> bool:

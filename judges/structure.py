@@ -14,7 +14,7 @@ from judges.lexical.statements import abstains
 from judges.matching import Index, Named, Place, name
 from judges.pairs import Assertion, Related, assertions, relate
 from judges.port import NEEDS, Case, Judgement
-from judges.shown import Shown, with_what_it_says, without_attacks
+from judges.shown import Shown, uncited, with_what_it_says, without_attacks
 from judges.sources import Sources, sources_of
 from judges.text import sentences
 from judges.tongues import Tongues
@@ -27,8 +27,9 @@ FOREIGN_BELOW = 0.5
 
 @dataclass(frozen=True)
 class Texts:
-    """One evaluation's texts as they are judged: without what nobody sees, and of sources and query without what talks
-    to the judge. `said`: the answer as it was given. `origins`: for each source, its place in `sources`."""
+    """One evaluation's texts as they are judged: without what nobody sees, without citation marks, and of sources and
+    query without what talks to the judge. `said`: the answer as it was given. `origins`: for each source, its place in
+    `sources`."""
 
     said: str
     answer: Shown
@@ -40,12 +41,12 @@ class Texts:
     @classmethod
     def of(cls, case: Case) -> "Texts":
         sources = sources_of(case.input)
-        shown = [(without_attacks(text), origin) for origin, text in enumerate(sources.texts)]
+        shown = [(uncited(without_attacks(text)), origin) for origin, text in enumerate(sources.texts)]
         kept = [(text, origin) for text, origin in shown if any(map(str.isalnum, text.text))]
         said = case.input.answer or ""
         return cls(
             said,
-            with_what_it_says(said),
+            uncited(with_what_it_says(said)),
             without_attacks(case.input.query or ""),
             tuple(text for text, _ in kept),
             sources,

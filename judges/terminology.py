@@ -23,7 +23,7 @@ from judges.lexical.statements import abstains
 from judges.ngrams import MOST_CELLS, OTHER, AnswerWords, Numbers, SourceWords, align, overlaps
 from judges.port import NEEDS, Case, Judgement
 from judges.rouge import Prediction, Rouge, best, rouge
-from judges.shown import Shown, with_what_it_says, without_attacks
+from judges.shown import Shown, uncited, with_what_it_says, without_attacks
 from judges.sources import Sources, sources_of
 from judges.text import RULES, script, sentences
 from judges.tokens import Tokens
@@ -158,13 +158,14 @@ def _rank(judgement: Judgement) -> Decimal:
 
 @dataclass(frozen=True)
 class _Text:
-    """What is read of a text: its words are those of `shown.text`."""
+    """What is read of a text, its citation marks left out: its words are those of `shown.text`."""
 
     shown: Shown
     tokens: Tokens
 
     @classmethod
     def of(cls, shown: Shown) -> "_Text":
+        shown = uncited(shown)
         return cls(shown, Tokens.of(shown.text))
 
     def sentences(self) -> list[tuple[int, int]]:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from judges.scripts import seen, word_pattern
 
-RULES = "judges.text/2"
-"""Name and version of the rules for words and sentences, for the methods of the judges that go by them."""
+RULES = "judges.text/3"
+"""Name and version of the rules for words, sentences and citations, for the methods of the judges that go by them."""
 
 
 class Span(NamedTuple):
@@ -320,6 +320,21 @@ def _full_stop_breaks(text: str, candidate: re.Match[str], following: str) -> bo
         # Texts without capitals are common; a short word before a small letter is more often an abbreviation.
         return len(chunk) != 2 and len(chunk) != 3
     return True
+
+
+_CITED = r"\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,20}"
+_RAISED = "\N{SUPERSCRIPT ZERO}\N{SUPERSCRIPT ONE}\N{SUPERSCRIPT TWO}\N{SUPERSCRIPT THREE}⁴-⁹"
+# Raised digits cite after a stop or a word; after a unit's name or a number (m², 10⁶) they are powers.
+_CITATION = re.compile(
+    rf"\[\s?{_CITED}\s?\]|【\d{{1,3}}(?::\d{{1,3}})?(?:†source)?】"
+    rf"|(?<!met(?:er|re))(?:(?<=[^\W\d_{_RAISED}]{{4}})|(?<=[.,;:!?)\]”»\"']))[{_RAISED}]{{1,3}}(?:[,⁻–-][{_RAISED}]{{1,3}}){{0,20}}"
+)
+
+
+def citations(text: str) -> list[Span]:
+    """The marks that cite a source, in reading order: [1], [2, 3], [1-3], 【1】, raised digits. What they say is no
+    number of the text. A bracketed number of more than three digits is none: it may be a year."""
+    return [Span(*found.span()) for found in _CITATION.finditer(text)]
 
 
 def best_window(needle: Sequence[str], source: Sequence[str], size: int) -> Window:

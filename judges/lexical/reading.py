@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from judges.text import Token, is_content, language, normalise, sentences, stem, words
+from judges.text import Token, citations, is_content, language, normalise, sentences, stem, words
 
 NEGATION = "\N{NOT SIGN}"
 _REACH = 4  # words after a negation that it can bear on
@@ -128,7 +128,8 @@ def read(text: str, spoken: str | None = None) -> Reading:
     filler = _FILLER.match(text)
     begin = filler.end() if filler else 0
     every = range(len(tokens))
-    places = [i for i in every if tokens[i].start >= begin and not _is_citation(text, tokens[i])] or every
+    cited = {position for mark in citations(text) for position in range(*mark)}
+    places = [i for i in every if tokens[i].start >= begin and tokens[i].start not in cited] or every
     plain = [i for i in places if units[i] != NEGATION]
     return Reading(
         language=spoken,
@@ -192,11 +193,6 @@ def _signs(
     if trailing:
         deny_before(len(signed))
     return tuple(signed), tuple(denied)
-
-
-def _is_citation(text: str, token: Token) -> bool:
-    around = text[token.start - 1 : token.start] + text[token.end : token.end + 1]
-    return around == "[]" and token.text.isdecimal()
 
 
 def _names(text: str, tokens: Sequence[Token], spoken: str | None, begin: int) -> frozenset[int]:

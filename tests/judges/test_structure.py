@@ -70,6 +70,33 @@ async def test_invented_entity_and_changed_number_are_novel_and_name_the_nearest
     assert verdicts["relations"].score == 0
 
 
+MARKED = ["{} [1].", "{}. [1]", "{} [1, 2].", "{} [1-3].", "{}【1】.", "{}.【4:0†source】", "{}.\N{SUPERSCRIPT ONE}"]
+
+
+@pytest.mark.parametrize("form", MARKED)
+async def test_a_citation_is_neither_a_number_nor_in_a_pair(form):
+    said = "The Wend Viaduct was built by Josiah Pell between 1862 and 1864"
+    plain, _ = await judged(f"{said}.", VIADUCT)
+    verdicts, evidence = await judged(form.format(said), VIADUCT)
+    assert set(status(evidence)) == {"Wend Viaduct", "Josiah Pell", "1862", "1864"}
+    assert {part: verdict.score for part, verdict in verdicts.items()} == {
+        part: verdict.score for part, verdict in plain.items()
+    }
+
+
+async def test_a_citation_joins_no_names_and_no_places_are_shifted():
+    answer = "By Josiah Pell [2] Northgate Works¹ built the Wend Viaduct [1971] in 1862."
+    _, evidence = await judged(answer, VIADUCT)
+    assert status(evidence) == {
+        "Josiah Pell": "supported",
+        "Northgate Works": "novel",
+        "Wend Viaduct": "supported",
+        "1971": "novel",
+        "1862": "supported",
+    }
+    assert all(answer[slice(*row["spans"][0])] == row["text"] for row in evidence["entities"]["found"])
+
+
 async def test_a_pair_from_two_sentences_is_not_supported():
     right, _ = await judged("The tank engine Heron was built by Dunmore Works.", ENGINES)
     wrong, evidence = await judged("The tank engine Heron was built by Fenwick Brothers.", ENGINES)

@@ -119,6 +119,13 @@ def test_a_run_of_whole_sentences_scores_one(passages, data):
     assert all(window["verbatim"] for window in evidence["windows"])
 
 
+@pytest.mark.parametrize("mark", ["[1]", " [2, 3]", " [1–3]", "【1】", "\N{SUPERSCRIPT ONE}"])
+def test_citations_are_no_words_of_answer_or_source(mark):
+    sentence = "The harbour ferry crosses between Harbour Square and Gull Point every 20 minutes"
+    assert judged(f"{sentence}{mark}.", FERRY)[0].score == 1
+    assert judged(f"{sentence}.", FERRY.replace("minutes.", f"minutes{mark}.", 1))[0].score == 1
+
+
 def test_windows_name_their_source_and_both_spans():
     answer = "Lost property is kept for 60 days. The crossing takes 12.5 minutes."
     verdict, evidence = judged(answer, FERRY, LOST)

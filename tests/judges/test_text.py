@@ -1,5 +1,6 @@
 import time
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from judges.text import (
     Window,
     best_window,
+    citations,
     content_words,
     language,
     normalise,
@@ -215,3 +217,24 @@ def test_best_window_agrees_with_brute_force(needle, source, size):
 def test_best_window_refuses_an_empty_window():
     with pytest.raises(ValueError, match="at least 1"):
         best_window(["a"], ["a"], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("opened in 1932 [1].", ["[1]"]),
+        ("[2, 3] [1-3] [1–3; 7] [ 4 ]", ["[2, 3]", "[1-3]", "[1–3; 7]", "[ 4 ]"]),
+        ("it is so【1】【4:0†source】.", ["【1】", "【4:0†source】"]),
+        ("the bridge¹ is old.² It stands¹,³ \u201chere\u201d\u2074", ["¹", "²", "¹,³", "\u2074"]),
+        ("in [1932], [a], [1, x], 【2†Paris】, 3 m², 20 km², 5 metre², 10\u2076, mc²", []),
+    ],
+)
+def test_citations(text, marks):
+    assert [text[start:end] for start, end in citations(text)] == marks
+
+
+@given(st.text("[]【】0123456789,-– ¹²ab.†:source", max_size=200))
+def test_citations_are_apart_and_have_no_letters_but_the_word_source(text):
+    found = citations(text)
+    assert all(one.end <= other.start for one, other in pairwise(found))
+    assert not any(map(str.isalpha, "".join(text[a:b].replace("source", "") for a, b in found)))
