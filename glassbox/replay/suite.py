@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from glassbox.contract.policy import nearest
 
 CASES, CORPUS = "suite.jsonl", "corpus.jsonl"
 _BOM = "\ufeff".encode()
+_NEAR = 0.8
+"""How like a field a column has to be to be taken for it: `keyword` is like `keywords`, `answer` not like `answerable`."""
 _SHIPPED = files("glassbox.replay") / "suites"
 
 
@@ -182,13 +185,18 @@ def _csv(file: str, raw: bytes, model: type[_Line], columns: Mapping[str, str]) 
             line = rows.line_num - sum(cell.count("\n") for cell in row.values() if isinstance(cell, str))
             if None in row:
                 raise SuiteError(file, line, "", "has more cells than the header has columns")
+            if None in row.values():
+                raise SuiteError(file, line, "", "has fewer cells than the header has columns")
             yield line, {field: _cell(field, cell) for field, column in names.items() if (cell := row[column] or "")}
     except csv.Error as error:
         raise SuiteError(file, rows.reader.line_num, "", str(error)) from None
 
 
 def _names(file: str, header: Sequence[str], model: type[_Line], columns: Mapping[str, str]) -> dict[str, str]:
-    """Field -> column."""
+    """Field -> column. A column that is nobody's is left out, unless it is nearly the name of a field without one."""
+    if len(header) == 1 and (found := next((each for each in ";\t" if each in header[0]), None)):
+        parted = "tabs" if found == "\t" else f"{found!r}"
+        raise SuiteError(file, 1, "", f"its cells are parted by {parted}: .csv is read with ',', .tsv with tabs")
     twice = next((column for column in header if header.count(column) > 1), None)
     unknown = next((field for field in columns if field not in model.model_fields), None)
     absent = next((column for column in columns.values() if column not in header), None)
@@ -200,7 +208,14 @@ def _names(file: str, header: Sequence[str], model: type[_Line], columns: Mappin
         )
     if absent is not None:
         raise SuiteError(file, 1, "", f"there is no column {absent!r}{nearest(absent, header)}")
-    return {name: name for name in model.model_fields if name in header} | dict(columns)
+    names = {name: name for name in model.model_fields if name in header} | dict(columns)
+    free = [name for name in model.model_fields if name not in names]
+    for column in header:
+        near = difflib.get_close_matches(column.strip().lower(), free, n=1, cutoff=_NEAR)
+        if near and column not in names.values():
+            reason = f"the column {column!r} is no field; is it {near[0]!r}? Rename it, or name it with --map"
+            raise SuiteError(file, 1, near[0], reason)
+    return names
 
 
 def _cell(field: str, cell: str) -> Any:

@@ -141,7 +141,13 @@ def test_several_values_in_a_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "columns", "line", "reason"),
     [
-        ("id,question\na,b\nc\n", {}, 3, "required"),
+        ("id,question\na,b\nc\n", {}, 3, "fewer cells than"),
+        ('id,question,tags\na,"b\nc",d\na,b\n', {}, 4, "fewer cells than"),
+        ("id,question,Keywords\na,b,c\n", {}, 1, "keywords: the column 'Keywords' is no field; is it 'keywords'"),
+        ("id,question,keyword\na,b,c\n", {}, 1, "the column 'keyword' is no field"),
+        ("id,question, Relevant\na,b,c\n", {}, 1, "is it 'relevant'. Rename it, or name it with --map"),
+        ("id;question;keywords\na;b;c\n", {}, 1, "its cells are parted by ';'"),
+        ("id\tquestion\na\tb\n", {}, 1, "its cells are parted by tabs"),
         ("id,question\na,b,c\n", {}, 2, "more cells than"),
         ('id,question\na,"b\nc"\na,d\n', {}, 4, "stands in line 2 too"),
         ('id,question\na,"b\n', {}, 2, "unexpected end"),
@@ -156,6 +162,12 @@ def test_a_bad_row_is_named(tmp_path: Path, text: str, columns: dict[str, str], 
     with pytest.raises(SuiteError, match=reason) as caught:
         csv(tmp_path, text, **columns)
     assert caught.value.line == line
+
+
+def test_a_column_that_is_nobodys_is_left_out(tmp_path: Path) -> None:
+    case = csv(tmp_path, "id,question,Keywords,answer,note\na,b,c,d,e\n", keywords="Keywords").cases["a"]
+    assert case.keywords == (("c",),)
+    assert csv(tmp_path, "id,question,Frage\na,b,c\n", question="Frage").cases["a"].question == "c"
 
 
 def test_csv_that_is_not_utf_8(tmp_path: Path) -> None:
