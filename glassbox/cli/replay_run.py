@@ -100,7 +100,9 @@ def run(
     )
     wanted = Wanted(system, command, label, base_url, model, temperature, max_tokens)
     make = _maker(wanted, found, limits.timeout_s)
-    made = _finished(out, found) if resume else None
+    made = _finished(out, found, make, repeats) if resume else None
+    if made:
+        say(f"nothing is missing: the run in {out} is finished")
     try:
         made = made or asyncio.run(_run(make, found, limits, out, resume, repeats))
     except KeyboardInterrupt:
@@ -158,19 +160,21 @@ def _store(system: SystemUnderTest, suite: Suite, out: Path, resume: bool, repea
     from glassbox.replay.store import RunStore
 
     if resume:
-        return RunStore.resume(out, suite, system.reference, utc_now())
+        return RunStore.resume(out, suite, system.reference, utc_now(), repeats=repeats)
     try:
         return RunStore.create(out, describe(suite, system.reference, system.secrets, repeats=repeats))
     except SecretError as error:
         raise CommandError(str(error)) from None
 
 
-def _finished(out: Path, suite: Suite) -> Run | None:
-    """The run where nothing of it is missing."""
-    from glassbox.replay.store import Run, StoreError
+def _finished(out: Path, suite: Suite, make: Callable[[], SystemUnderTest], repeats: int) -> Run | None:
+    """The run where nothing of it is missing. Raises `StoreError` where it is another than is asked for."""
+    from glassbox.replay.store import Run, StoreError, check_same
 
     try:
-        return Run.open(out, suite)
+        made = Run.open(out, suite)
+        check_same(out, made.manifest, suite, make().reference, repeats)
+        return made
     except StoreError as error:
         if error.field == "finished_at":
             return None

@@ -153,8 +153,8 @@ class RunStore:
         return cls(folder, manifest, file)
 
     @classmethod
-    def resume(cls, folder: Path, suite: Suite, system: SystemReference, now: str) -> RunStore:
-        """An unfinished run of the same system over the same suite; a torn last line is cut off. Raises
+    def resume(cls, folder: Path, suite: Suite, system: SystemReference, now: str, *, repeats: int = 1) -> RunStore:
+        """An unfinished run of the same system over the same suite, as often; a torn last line is cut off. Raises
         `StoreError`."""
         _manifest(folder)  # before the lock, which would leave a file in a folder without a run
         file = _locked(folder)
@@ -162,11 +162,7 @@ class RunStore:
             manifest = _manifest(folder)
             if manifest.finished_at is not None:
                 raise StoreError(folder / MANIFEST, 0, "finished_at", "the run is finished: nothing is missing")
-            _same_suite(folder, manifest, suite)
-            if _named(manifest.system) != _named(system):
-                raise StoreError(
-                    folder / MANIFEST, 0, "system", f"{_named(manifest.system)} was run, not {_named(system)}"
-                )
+            check_same(folder, manifest, suite, system, repeats)
             _cut_torn_line(folder / TRACES)
             manifest = manifest.model_copy(update={"resumed_at": (*manifest.resumed_at, now)})
             store = cls(folder, manifest, file)
@@ -235,6 +231,15 @@ def _manifest(folder: Path) -> Manifest:
 
 def _named(system: SystemReference) -> str:
     return f"{system.name} {system.version} {canonical(system.parameters).decode()}"
+
+
+def check_same(folder: Path, manifest: Manifest, suite: Suite, system: SystemReference, repeats: int) -> None:
+    """Raises `StoreError` where another suite, system or number of repeats was run than is asked for now."""
+    _same_suite(folder, manifest, suite)
+    if _named(manifest.system) != _named(system):
+        raise StoreError(folder / MANIFEST, 0, "system", f"{_named(manifest.system)} was run, not {_named(system)}")
+    if manifest.repeats != repeats:
+        raise StoreError(folder / MANIFEST, 0, "repeats", f"is {manifest.repeats} in this run, not {repeats}")
 
 
 def _same_suite(folder: Path, manifest: Manifest, suite: Suite) -> None:

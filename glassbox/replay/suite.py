@@ -19,7 +19,7 @@ from glassbox.contract.policy import nearest
 CASES, CORPUS = "suite.jsonl", "corpus.jsonl"
 _BOM = "\ufeff".encode()
 _NEAR = 0.8
-"""How like a field a column has to be to be taken for it: `keyword` is like `keywords`, `answer` not like `answerable`."""
+"""How like a field a column has to be to be taken for it: `keyword` is like `keywords`, not `answer` `answerable`."""
 _SHIPPED = files("glassbox.replay") / "suites"
 
 

@@ -65,8 +65,13 @@ def test_the_deterministic_system(command: Command, tmp_path: Path) -> None:
     assert out.splitlines()[0] == "26 questions: 26 answered"
     assert out.splitlines()[-1] == f"digest {run.manifest.digest()}"
     assert [trace.case for trace in run.traces()] == list(load_suite("tidewell").cases)
-    code, again, _ = command("replay", "run", "--system", "v2", "--out", "runs/v2", "--resume")
+    code, again, said = command("replay", "run", "--system", "v2", "--out", "runs/v2", "--resume")
     assert (code, again) == (0, out), "nothing is missing, nothing is run"
+    assert "nothing is missing" in said
+    code, _, error = command("replay", "run", "--system", "v1", "--out", "runs/v2", "--resume")
+    assert (code, "was run, not extractive v1" in error) == (2, True), "another system"
+    code, _, error = command("replay", "run", "--system", "v2", "--repeats", "2", "--out", "runs/v2", "--resume")
+    assert (code, "repeats: is 1 in this run, not 2" in error) == (2, True)
     code, _, error = command("replay", "run", "--system", "v2", "--out", "runs/v2")
     assert (code, "already holds a run" in error) == (2, True)
 

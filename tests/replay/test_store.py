@@ -203,6 +203,8 @@ def test_resuming_refuses_what_does_not_belong(tmp_path: Path) -> None:
         resume(begun("system"), version="2")
     with pytest.raises(StoreError, match=r"the suite 'small' is not the one that was run"):
         resume(begun("suite"), suite("a", "b", "c", digest="c" * 64))
+    with pytest.raises(StoreError, match="repeats: is 1 in this run, not 2"):
+        RunStore.resume(begun("repeats"), SUITE, SYSTEM, LATER, repeats=2)
 
 
 def test_a_run_without_its_files(tmp_path: Path) -> None:
