@@ -210,7 +210,7 @@ def _maker(wanted: Wanted, suite: Suite, timeout_s: float) -> Callable[[], Syste
             return lambda: shipped
         elif system == "endpoint":
             make = _endpoint(wanted, suite, timeout_s)
-        elif system.startswith(("http://", "https://")):
+        elif system.lower().startswith(("http://", "https://")):
             make = _http(system, wanted.label, timeout_s)
         else:
             make = partial(entry_point_system, system, wanted.label)
@@ -227,10 +227,16 @@ def _command(command: str, label: str | None) -> Callable[[], SystemUnderTest]:
     from glassbox.replay.store import SystemReference
     from glassbox.replay.systems.command import CommandSystem
     from glassbox.replay.systems.entry_point import UNVERSIONED
+    from glassbox.replay.systems.port import shows_key
 
     words = shlex.split(command)
     if not words:
         raise CommandError("--command is empty")
+    if shows_key(words):
+        raise CommandError(
+            "--command: an argument looks like a key, and the command is kept in the manifest: "
+            "give the key in an environment variable, which the command inherits"
+        )
     reference = SystemReference(name="command", version=label or UNVERSIONED, parameters={"command": words})
     return lambda: CommandSystem(words, reference)
 

@@ -17,6 +17,7 @@ from glassbox.replay.suite import load_suite
 from tests.cli.conftest import Command
 
 KEY = "sk-command-0123456789"
+ENVIRONMENT_KEY = "sesame-0123456789"
 ROOT = Path(__file__).parents[2]
 
 STOPS = """
@@ -178,13 +179,20 @@ def test_a_run_that_is_stopped_is_gone_on_with(command: Command, tmp_path: Path,
         (["--system", "v1", "--map", "question"], "--map question: must be COLUMN=FIELD"),
         (["--system", "v1", "--resume"], "holds no run"),
         (["--system", "https://a:sesame@example.org/"], "exclude each other"),
-        (["--command", f"rag --key {KEY}"], "holds a key of this environment"),
+        (["--command", f"rag --key {KEY}"], "give the key in an environment variable"),
+        (["--command", "rag --api-key=sesame"], "an argument looks like a key"),
+        (["--command", "rag --openai-api-key sesame"], "an argument looks like a key"),
+        (["--command", "rag --header 'Authorization: Bearer sesame'"], "an argument looks like a key"),
+        (["--command", "env RAG_TOKEN=sesame rag"], "an argument looks like a key"),
+        (["--command", "rag --url https://a:sesame@example.org"], "an argument looks like a key"),
+        (["--command", f"rag {ENVIRONMENT_KEY}"], "holds a key of this environment"),
     ],
 )
 def test_what_cannot_be_run_is_said(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     monkeypatch.setenv("GLASSBOX_SUT_API_KEY", KEY)
+    monkeypatch.setenv("RAG_API_KEY", ENVIRONMENT_KEY)
     (tmp_path / "rag").write_text("#!/bin/sh\n")
     (tmp_path / "rag").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

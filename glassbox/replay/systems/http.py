@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from glassbox.replay.store import SystemReference
-from glassbox.replay.systems.port import InvocationFailed, environment_secrets
+from glassbox.replay.systems.port import InvocationFailed, environment_secrets, names_secret
 from glassbox.replay.systems.wire import read_reply
 from glassbox.replay.trace import ErrorType, Invocation
 from judges.llm import Endpoint, EndpointClient, EndpointError
@@ -19,6 +19,9 @@ _TYPES: dict[str, ErrorType] = {
     "truncated": "truncated",
 }
 """Causes of the client that are error types of a trace; any other is `unavailable`."""
+
+_LONG = 16
+"""A value of a query that is as long, in characters, is taken for a key; a version or a date is shorter."""
 
 
 class HttpSystem:
@@ -60,8 +63,12 @@ def shown(url: str) -> str:
 
 
 def secrets_of(url: str, api_key: str) -> frozenset[str]:
-    """What must not be kept of how a URL is reached. Raises ValueError where it names two ways."""
-    password = urlsplit(url).password
+    """What must not be kept of how a URL is reached: the key, the password, and of the query what is named like a key
+    or is as long as one. Raises ValueError where it names two ways."""
+    parts = urlsplit(url)
+    password = parts.password
     if api_key and password:
         raise ValueError(f"{shown(url)}: a password in the address and an API key exclude each other")
-    return environment_secrets() | {secret for secret in (api_key, password) if secret}
+    raw = (pair.partition("=")[::2] for pair in parts.query.split("&"))
+    query = {value for name, value in (*raw, *parse_qsl(parts.query)) if names_secret(name) or len(value) >= _LONG}
+    return environment_secrets() | {secret for secret in (api_key, password, *query) if secret}

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from glassbox.replay.store import SystemReference
 from glassbox.replay.trace import ErrorType, Invocation
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_KEY = re.compile(
+    r"""(?:api[-_]?key|access[-_]?key|secret(?:[-_]?key)?|(?<![a-z])token|password|passwd)["']?[=:]\s*["']?[^\s"'$]
+    |(?:^|\s)--?[\w-]*?(?:api[-_]?key|access[-_]?key|secret(?:[-_]?key)?|(?<![a-z])token|password|passwd)\s+[^\s$"'-]
+    |\bbearer\s+["']?[^\s"'$]
+    |(?<![a-z0-9])(?:sk-|gh[pousr]_|hf_)[a-z0-9_-]{8}
+    |://[^/\s:@]*:[^/\s@$]+@""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What an argument that is a key looks like; `$NAME` in its place is none."""
 _SHORTEST = 8
 """Shorter values of the environment are no keys, and would be found in any text."""
 
@@ -51,4 +60,14 @@ class SystemUnderTest(Protocol):
 
 def environment_secrets(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
     """The values of variables that are named like keys: what a system that inherits them may let slip."""
-    return frozenset(value for name, value in environment.items() if _SECRET.search(name) and len(value) >= _SHORTEST)
+    return frozenset(value for name, value in environment.items() if names_secret(name) and len(value) >= _SHORTEST)
+
+
+def names_secret(name: str) -> bool:
+    """Whether what has this name is a key, by its name."""
+    return bool(_SECRET.search(name))
+
+
+def shows_key(words: Sequence[str]) -> bool:
+    """Whether the words of a command look as if a key stood among them: `--api-key=…`, `sk-…`, `Bearer …`."""
+    return bool(_KEY.search(" ".join(words)))

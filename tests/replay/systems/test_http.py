@@ -1,12 +1,13 @@
 """A system behind a URL, and what its failures are called."""
 
 import asyncio
+import shlex
 
 import pytest
 from aiohttp import web
 
 from glassbox.replay.systems.http import HttpSystem, shown
-from glassbox.replay.systems.port import InvocationFailed
+from glassbox.replay.systems.port import InvocationFailed, shows_key
 from tests.replay.systems.conftest import Serve
 
 KEY = "sk-http-0123456789"
@@ -88,3 +89,28 @@ def test_a_url_is_shown_without_what_may_be_secret() -> None:
     with pytest.raises(ValueError, match="exclude each other") as caught:
         HttpSystem("https://user:passpass@example.org/", "1", api_key=KEY, timeout_s=1)
     assert "passpass" not in str(caught.value)
+
+
+def test_what_a_query_holds_is_kept_secret() -> None:
+    url = "https://example.org/ask?api_key=op%2Fen&version=2024-02-01&code=0123456789abcdef"
+    system = HttpSystem(url, "1", timeout_s=1)
+    assert {"op/en", "op%2Fen", "0123456789abcdef"} <= system.secrets
+    assert "2024-02-01" not in system.secrets, "a version may stand in an answer"
+    assert system.reference.parameters == {"url": "https://example.org/ask"}
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("rag --api-key=x", True),
+        ("rag --token x", True),
+        ("sh -c 'API_KEY=x python rag.py'", True),
+        ("rag sk-abcdefgh", True),
+        ("rag ghp_abcdefghij", True),
+        ("sh -c 'rag --api-key $API_KEY'", False),
+        ("rag --api-key-file key.txt --max-tokens=100 --max_tokens 9 --keywords=a --sort-key=name", False),
+        ("python -m tokens.rag https://example.org:8443/v1 --tokenizer=bert task-abcdefghij", False),
+    ],
+)
+def test_a_key_among_the_words_of_a_command(command: str, found: bool) -> None:
+    assert shows_key(shlex.split(command)) is found
