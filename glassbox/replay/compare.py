@@ -2,7 +2,8 @@
 
 Pure: from evaluations to a comparison, the same for the same two. Three measures decide, each for another question.
 The tolerance says which change matters; the noise floor, measured from repeats, which change the system makes without
-any change to it; where nothing was repeated, a bootstrap interval over the questions stands in for it.
+any change to it; where nothing was repeated, a bootstrap interval over the questions stands in for it. All three are
+over the cases that a metric applies to in both runs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from glassbox.replay.evaluate import (
     counted,
     figured,
 )
-from glassbox.replay.metrics import Aggregate, Better, Unit
+from glassbox.replay.metrics import Aggregate, Better, Unit, aggregated
 from glassbox.replay.resampling import CONFIDENCE, RESAMPLES, SEED, Measured, Values, intervals, noise
 from glassbox.replay.taxonomy import CLASSES, Class
 
@@ -35,8 +36,8 @@ FEWEST = 6
 """Cases below which an interval says nothing: with 5, even if all changed the same way, a sign test gives p = .06."""
 
 Verdict = Literal["regressed", "improved", "unchanged", "within_noise", "unclear", "not_measured", "not_applicable"]
-"""`unclear`: beyond the tolerance, but too few cases to tell from chance. `not_measured`: only one side has a figure,
-or the two have figures of different kinds. `not_applicable`: neither has one."""
+"""`unclear`: beyond the tolerance, but too few cases to tell from chance, or the candidate lost cases. `not_measured`:
+no case has a figure on both sides, or the two have figures of different kinds. `not_applicable`: neither has one."""
 
 
 class ComparisonError(ValueError):
@@ -62,21 +63,22 @@ TOLERANCES: Mapping[Unit, Tolerance] = {
 
 
 class CaseChange(Message):
-    """A case that got worse by a metric: means over its repeats (null where the metric does not apply), and its class
-    in either run."""
+    """A case that got worse by a metric: means over its pairs of repeats, and its class in either run."""
 
     case: str
-    base: Finite | None
-    candidate: Finite | None
+    base: Finite
+    candidate: Finite
     before: Class
     after: Class
 
 
 class Change(Message):
-    """One metric. `delta`: candidate − base. `relative`: delta / base, null where base is 0. `low`, `high`: the
-    bootstrap interval of the delta, null where there are too few cases. `allowed`: the tolerance, in the metric's unit.
-    `noise`: the noise floor, null where neither run was repeated. `worse`: how many cases got worse; `cases`: which,
-    worst first, where the metric has regressed or may have."""
+    """One metric. `base`, `candidate`: each run's own figure. All else is over the pairs, the traces to which the
+    metric applies in both, so that a miss which is no longer reported is no gain; `pairs`: how many. `lost`: to how
+    many cases fewer it applies in the candidate. `delta`: candidate − base. `relative`: delta / base, null where base
+    is 0. `low`, `high`: the bootstrap interval of the delta, null where there are too few cases. `allowed`: the
+    tolerance, in the metric's unit. `noise`: the noise floor, null where neither run was repeated. `worse`: how many
+    cases got worse; `cases`: which, worst first, where the metric has regressed or may have."""
 
     metric: str
     better: Better
@@ -84,6 +86,8 @@ class Change(Message):
     unit: Unit
     base: Figure
     candidate: Figure
+    pairs: Count
+    lost: Count
     delta: Finite | None
     relative: Finite | None
     low: Finite | None
@@ -161,9 +165,8 @@ def compare(
         for each, side in ((base, before), (candidate, after))
     ]
     classes_before, classes_after = ({case: _class(made) for case, made in side.items()} for side in (before, after))
-    measured = {
-        name: Measured(_values(before, name), _values(after, name), base.metrics[name].aggregate) for name in names
-    }
+    values = {name: (_values(before, name), _values(after, name)) for name in names}
+    measured = {name: Measured(*_paired(*sides), base.metrics[name].aggregate) for name, sides in values.items()}
     bounds = intervals({name: each for name, each in measured.items() if _enough(each)})
     changes = tuple(
         _change(
@@ -171,6 +174,7 @@ def compare(
             base.metrics[name],
             (figures[0][name], figures[1][name]),
             measured[name],
+            max(0, _applies(values[name][0]) - _applies(values[name][1])),
             bounds.get(name),
             tolerances.get(name, TOLERANCES[base.metrics[name].unit]),
             (classes_before, classes_after),
@@ -268,6 +272,33 @@ def _values(side: Results, name: str) -> Values:
     return {case: [result.values.get(name) for result in made] for case, made in side.items()}
 
 
+def _paired(base: Values, candidate: Values) -> tuple[Values, Values]:
+    """Without what the metric does not apply to in both: repeat by repeat, or case by case where one run has more
+    repeats than the other."""
+    before: dict[str, Sequence[float | None]] = {}
+    after: dict[str, Sequence[float | None]] = {}
+    for case, was in base.items():
+        now = candidate[case]
+        if len(was) != len(now):
+            both = any(value is not None for value in was) and any(value is not None for value in now)
+            before[case], after[case] = (each if both else [None] * len(each) for each in (was, now))
+        else:
+            before[case] = [None if other is None else value for value, other in zip(was, now, strict=True)]
+            after[case] = [None if other is None else value for value, other in zip(now, was, strict=True)]
+    return before, after
+
+
+def _applies(side: Values) -> int:
+    """To how many cases a metric applies."""
+    return sum(any(value is not None for value in made) for made in side.values())
+
+
+def _aggregate(side: Values, how: Aggregate) -> tuple[float | None, int]:
+    """The figure of some values, and how many they are."""
+    found = [value for made in side.values() for value in made if value is not None]
+    return aggregated(how, found), len(found)
+
+
 def _class(made: Sequence[CaseResult]) -> Class:
     """A case's class: that of most of its repeats, of a tie the worst."""
     votes = Counter(result.outcome for result in made)
@@ -279,6 +310,7 @@ def _change(
     definition: Definition,
     figures: tuple[Figure, Figure],
     measured: Measured,
+    lost: int,
     bounds: tuple[float, float] | None,
     tolerance: Tolerance,
     classes: tuple[Mapping[str, Class], Mapping[str, Class]],
@@ -287,18 +319,22 @@ def _change(
 ) -> Change:
     base, candidate = figures
     delta = relative = allowed = floor = None
-    if base.value is None or candidate.value is None or not comparable:
-        verdict, reason = _unmeasured(base, candidate)
+    (was, before), (now, after) = (_aggregate(side, measured.how) for side in (measured.base, measured.candidate))
+    if was is None or now is None or not comparable:
+        verdict, reason = _unmeasured(base, candidate, comparable)
         bounds = None
         worse: list[CaseChange] = []
     else:
-        delta = round(candidate.value - base.value, PLACES)
-        relative = round(delta / base.value, PLACES) if base.value else None
-        allowed = round(tolerance.allowed(base.value), PLACES)
+        delta = round(now - was, PLACES)
+        relative = round(delta / was, PLACES) if was else None
+        allowed = round(tolerance.allowed(was), PLACES)
         floor = noise(*measured)
         better = (delta > 0) == (definition.better == "higher")
         verdict, reason = _verdict(delta, allowed, bounds, floor, better)
-        worse = _worse(definition.better, base.value, measured, classes)
+        if lost:
+            reason = f"{cases_lost(lost)}, to which it applies in the base alone; {reason} in those of both"
+            verdict = "regressed" if verdict == "regressed" else "unclear"
+        worse = _worse(definition.better, measured, classes)
     suspect = verdict == "regressed" or (verdict == "unclear" and not better)
     return Change(
         metric=name,
@@ -307,6 +343,8 @@ def _change(
         unit=definition.unit,
         base=base,
         candidate=candidate,
+        pairs=min(before, after),
+        lost=lost,
         delta=delta,
         relative=relative,
         low=bounds and bounds[0],
@@ -320,7 +358,13 @@ def _change(
     )
 
 
-def _unmeasured(base: Figure, candidate: Figure) -> tuple[Verdict, str]:
+def cases_lost(count: int) -> str:
+    return f"{count} case{'' if count == 1 else 's'} lost"
+
+
+def _unmeasured(base: Figure, candidate: Figure, comparable: bool) -> tuple[Verdict, str]:
+    if base.n and candidate.n and comparable:
+        return "not_measured", "applies to no case in both runs"
     if base.n and candidate.n:
         return "not_measured", "one run has tokens as the API reports them, the other estimates"
     if not base.n and not candidate.n:
@@ -346,11 +390,8 @@ def _verdict(
 
 
 def _enough(measured: Measured) -> bool:
-    """Whether the metric applies to enough cases of either run for an interval."""
-    return all(
-        sum(any(value is not None for value in made) for made in side.values()) >= FEWEST
-        for side in (measured.base, measured.candidate)
-    )
+    """Whether there are enough cases of both runs for an interval."""
+    return _applies(measured.base) >= FEWEST
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -359,23 +400,16 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _worse(
-    better: Better,
-    baseline: float,
-    measured: Measured,
-    classes: tuple[Mapping[str, Class], Mapping[str, Class]],
+    better: Better, measured: Measured, classes: tuple[Mapping[str, Class], Mapping[str, Class]]
 ) -> list[CaseChange]:
-    """Cases that pull the figure down, by how much: against what they were, or against the base's figure where the
-    metric did not apply to them then."""
+    """Cases that pull the figure down, those that do so most first."""
     sign = 1 if better == "higher" else -1
     found = []
     for case in measured.base:
         base, candidate = _mean(measured.base[case]), _mean(measured.candidate[case])
-        if candidate is None:
-            continue
-        shift = sign * (candidate - (baseline if base is None else base))
-        if shift < 0:
+        if base is not None and candidate is not None and sign * (candidate - base) < 0:
             change = CaseChange(
                 case=case, base=base, candidate=candidate, before=classes[0][case], after=classes[1][case]
             )
-            found.append((shift, change))
+            found.append((sign * (candidate - base), change))
     return [change for _, change in sorted(found, key=lambda item: item[0])]

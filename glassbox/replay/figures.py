@@ -44,5 +44,8 @@ def interval_text(change: Change) -> str:
 
 
 def counts(change: Change) -> str:
-    """n, of both where they differ."""
-    return str(change.base.n) if change.base.n == change.candidate.n else f"{change.base.n} → {change.candidate.n}"
+    """n, of both where they differ, and then how many they have in common, which the change is over."""
+    base, candidate = change.base.n, change.candidate.n
+    if base == candidate == change.pairs:
+        return str(base)
+    return f"{base} → {candidate}" + (f", {change.pairs} in both" if change.pairs else "")

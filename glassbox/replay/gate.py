@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree
 
-from glassbox.replay.compare import Change, Comparison, Verdict
+from glassbox.replay.compare import Change, Comparison, Verdict, cases_lost
 from glassbox.replay.figures import amount, counts, difference, interval_text, share_of_base
 from glassbox.replay.taxonomy import CLASSES
 
@@ -32,7 +32,8 @@ _MARKS: dict[Verdict, str] = {
 @dataclass(frozen=True)
 class Gate:
     """A decision. `failures`: metrics that regressed; `doubts`: those that got worse by more than they may where the
-    cases are too few to tell, and those that the candidate no longer has; `ignored`: metrics that do not decide."""
+    cases are too few to tell, those that lost cases, and those that the candidate no longer has; `ignored`: metrics
+    that do not decide."""
 
     comparison: Comparison
     failures: tuple[Change, ...]
@@ -57,7 +58,8 @@ class Gate:
 
 def gate(comparison: Comparison, ignored: Collection[str] = (), *, allow_unclear: bool = False) -> Gate:
     """Decide. `ignored`: metrics that do not decide. `allow_unclear`: a change that the cases are too few to tell from
-    chance passes. A metric that the base does not have never stops a candidate; one that it lost does."""
+    chance passes; lost cases are no chance. A metric that the base does not have never stops a candidate; one that it
+    lost does."""
     deciding = [change for change in comparison.changes if change.metric not in ignored]
     return Gate(
         comparison,
@@ -69,7 +71,7 @@ def gate(comparison: Comparison, ignored: Collection[str] = (), *, allow_unclear
 
 def _doubtful(change: Change, allow_unclear: bool) -> bool:
     if change.verdict == "unclear":
-        return change.direction < 0 and not allow_unclear
+        return change.lost > 0 or (change.direction < 0 and not allow_unclear)
     return change.verdict == "not_measured" and change.base.n > 0
 
 
@@ -182,7 +184,8 @@ def _cells(change: Change, ignored: bool) -> Iterator[str]:
     yield difference(change.delta, change.unit) + (f" ({of_base})" if of_base else "")
     yield interval_text(change)
     yield counts(change)
-    yield _MARKS[change.verdict] + (" (ignored)" if ignored else "")
+    mark = f"❔ {cases_lost(change.lost)}" if change.lost and change.verdict == "unclear" else _MARKS[change.verdict]
+    yield mark + (" (ignored)" if ignored else "")
 
 
 def _classes(found: Comparison) -> Iterator[str]:

@@ -220,9 +220,10 @@ def _footer(names: Collection[str], comparison: Comparison | None) -> Iterator[s
     if comparison is not None:
         drawn = comparison.bootstrap
         yield (
-            f"<p>Intervals: percentile bootstrap over the cases, paired, {drawn.resamples:,} resamples, "
-            f"{drawn.confidence:.0%}, seed {drawn.seed}. A change counts beyond its tolerance, and where it is neither "
-            "within the noise between repeats nor, without repeats, told from chance by too few cases.</p>"
+            "<p>Changes and intervals are over the cases that have a value in both runs. Intervals: percentile "
+            f"bootstrap over the cases, paired, {drawn.resamples:,} resamples, {drawn.confidence:.0%}, seed "
+            f"{drawn.seed}. A change counts beyond its tolerance, and where it is neither within the noise between "
+            "repeats nor, without repeats, told from chance by too few cases.</p>"
         )
     yield "<details><summary>What each metric is, and what it is blind to</summary><dl>"
     for name in names:

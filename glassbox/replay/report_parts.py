@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import accumulate
 
-from glassbox.replay.compare import Change, Verdict
+from glassbox.replay.compare import Change, Verdict, cases_lost
 from glassbox.replay.taxonomy import CLASSES, Class
 
 _BAR, _PLOT = 36, 20
@@ -36,6 +36,8 @@ def title_case(name: str) -> str:
 def pill(change: Change) -> str:
     """What the change is called."""
     kind, said = _PILLS[change.verdict]
+    if change.lost and change.verdict == "unclear":
+        said = f"? {cases_lost(change.lost)}"
     reason = escaped(change.reason)
     return f"<span class='pill {kind}' title='{reason}'>{said}<span class='hidden'>: {reason}</span></span>"
 

@@ -41,7 +41,7 @@ def intervals(measured: Mapping[str, Measured]) -> dict[str, tuple[float, float]
     """By metric, the percentile bootstrap interval (Efron 1979) of candidate − base, at `CONFIDENCE`.
 
     Paired: cases are drawn with replacement, and each brings its values of both runs, repeats included. Drawn from the
-    cases to which the metric applies in either run; a draw that leaves one run without a value does not count. Metrics
+    cases that have a value in either run; a draw that leaves one run without a value does not count. Metrics
     that apply to the same cases see the same draws.
     """
     groups: dict[tuple[str, ...], dict[str, tuple[_Side, _Side]]] = defaultdict(dict)

@@ -136,7 +136,7 @@ def test_swapping_the_two_flips_each_direction(
     there, back = compare(first, second), compare(second, first)
     one, other = there.changes[0], back.changes[0]
     assert one.direction == -other.direction
-    assert (one.verdict == "regressed") <= (other.verdict in ("improved", "unchanged"))
+    assert (one.verdict == "regressed") <= (other.verdict in ("improved", "unchanged", "unclear"))
     assert (one.verdict == "improved") <= (other.verdict in ("regressed", "unchanged"))
     assert (one.verdict == "not_measured") == (other.verdict == "not_measured")
     if one.low is not None and one.high is not None:
@@ -212,8 +212,31 @@ def test_cases_are_sorted_worst_first_with_what_became_of_them() -> None:
         ("case-3", 1, 0.25, "success"),
         ("case-5", 1, 0.25, "success"),
         ("case-0", 1, 0.5, "incomplete"),
-        ("case-7", None, 0.75, "success"),  # did not apply before, and pulls the figure down
-    ]
+    ]  # case-7 did not apply before: it is in no pair
+
+
+def test_a_candidate_that_no_longer_reports_its_misses_has_not_improved() -> None:
+    base = evaluation(*[1.0] * 15, *[0.0] * 7)
+    silent = evaluation(*[1.0] * 15, *[None] * 7)
+    found = change(base, silent)
+    assert (found.base.n, found.candidate.n, found.pairs, found.lost) == (22, 15, 15, 7)
+    assert (found.verdict, found.delta) == ("unclear", 0)
+    assert found.reason.startswith("7 cases lost")
+    better = evaluation(*[1.0] * 21, None)
+    assert (change(base, better).delta, change(base, better).verdict) == (pytest.approx(6 / 21, abs=1e-6), "unclear")
+    worse = evaluation(*[0.0] * 15, *[None] * 7)
+    assert change(base, worse).verdict == "regressed"
+    assert (change(silent, base).verdict, change(silent, base).lost) == ("unchanged", 0)
+
+
+def test_repeats_pair_one_by_one_and_where_their_number_differs_by_case() -> None:
+    base = evaluation(*[[1.0, 0.0]] * 8)
+    assert change(base, evaluation(*[[1.0, None]] * 8)).delta == 0
+    assert change(base, evaluation(*[[1.0, None]] * 8)).pairs == 8
+    assert change(base, evaluation(*[[0.5]] * 7, [None])).lost == 1
+    assert change(base, evaluation(*[[None, 1.0]] * 4, *[[None, None]] * 4)).lost == 4
+    apart = change(evaluation([1.0, None]), evaluation([None, 1.0]))
+    assert (apart.verdict, apart.reason) == ("not_measured", "applies to no case in both runs")
 
 
 def test_one_lost_case_of_many_is_too_few_to_tell() -> None:

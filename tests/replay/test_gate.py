@@ -106,8 +106,16 @@ def test_a_share_of_the_base_is_left_out_where_the_base_is_zero(evaluations: dic
     text = markdown(gate(compare(evaluations["v2"], evaluations["v4"])))
     assert "| wrong_abstention ↓ | 0.000 | 0.182 | +0.182 | +0.045 … +0.364 | 22 | ❌ regressed |" in text
     assert "| abstention ↑ | 0.000 | 1.000 | +1.000 | – | 4 | ❔ too few to tell |" in text
-    assert "| citation_precision ↑ | 0.886 | 0.972 | +0.086 (+9.7 %) |" in text
-    assert "22 → 18" in text
+    assert "| citation_precision ↑ | 0.886 | 0.972 | +0.056 (+6.1 %) |" in text  # over the 18 cases of both
+    assert "| 22 → 18, 18 in both | ❔ 4 cases lost |" in text
+
+
+def test_a_candidate_that_answers_less_has_not_shown_that_it_is_no_worse() -> None:
+    base, silent = evaluation(*[1.0] * 15, *[0.0] * 7), evaluation(*[1.0] * 15, *[None] * 7)
+    decided = gate(compare(base, silent), allow_unclear=True)
+    assert (EXIT_CODES[decided.outcome], decided.sentence) == (2, "Could not tell: m")
+    assert "7 cases lost" in (parsed(junit(decided))[0][0][0].get("message") or "")
+    assert gate(compare(silent, base)).outcome == "passed"
 
 
 def test_files_of_a_gate_are_text(tmp_path: Path, evaluations: dict[str, Evaluation]) -> None:
