@@ -11,7 +11,7 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -89,29 +89,39 @@ class Manifest(_Message):
 
 
 class Run:
-    """A stored run, whole and unchanged: that is checked when it is opened. Traces are read as a stream."""
+    """A stored run. When it is opened, its traces are checked to be those of its manifest, by digest and by count.
+    Traces are read as a stream. A manifest that was edited is seen only by who compares the run's digest
+    (`Manifest.digest`) with the one that was told when it was made."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
 
     @classmethod
     def open(cls, folder: Path, suite: Suite | None = None) -> Run:
-        """Raises `StoreError` for a run that is unfinished, changed, of a newer version or, where `suite` is given, of
-        another suite; what the traces say is checked by `traces`."""
+        """Reads all traces once. Raises `StoreError` for a run that is unfinished, whose traces are not those that its
+        manifest tells of, of a newer version or, where `suite` is given, of another suite."""
         manifest = _manifest(folder)
-        if manifest.finished_at is None or manifest.traces_digest is None:
+        if manifest.finished_at is None or manifest.traces_digest is None or manifest.counts is None:
             raise StoreError(folder / MANIFEST, 0, "finished_at", "the run is not finished; go on with --resume")
         if suite is not None:
             _same_suite(folder, manifest, suite)
         path = folder / TRACES
         if not path.is_file():
             raise StoreError(path, 0, "", "is not there")
-        if (found := _file_digest(path)) != manifest.traces_digest:
+        if (digest := _file_digest(path)) != manifest.traces_digest:
             if line := _torn_line(path):
                 raise StoreError(path, line, "", "the last line is torn, and the run was finished: restore it")
-            changed = f"has digest {found[:12]}…, the manifest says {manifest.traces_digest[:12]}…"
+            changed = f"has digest {digest[:12]}…, the manifest says {manifest.traces_digest[:12]}…"
             raise StoreError(path, 0, "traces_digest", changed)
-        return cls(folder, manifest)
+        run = cls(folder, manifest)
+        found = Counter(trace.error is not None for trace in run.traces())
+        for field, count, said in (
+            ("counts.traces", found.total(), manifest.counts.traces),
+            ("counts.errors", found[True], manifest.counts.errors),
+        ):
+            if count != said:
+                raise StoreError(folder / MANIFEST, 0, field, f"is {said}, and the run has {count}")
+        return run
 
     def traces(self) -> Iterator[Trace]:
         """In the order of the file. Raises `StoreError` at the first line that does not belong there."""
@@ -119,10 +129,6 @@ class Run:
         for line, trace in _traces(self.folder / TRACES):
             _belongs(self.folder, line, trace, self.manifest, seen)
             yield trace
-        if self.manifest.counts is not None and len(seen) != self.manifest.counts.traces:
-            raise StoreError(
-                self.folder / TRACES, 0, "", f"has {len(seen)} traces, the manifest says {self.manifest.counts.traces}"
-            )
 
 
 class RunStore:

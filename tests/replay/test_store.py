@@ -174,17 +174,30 @@ A, B = trace("a", SUITE).line(), trace("b", SUITE).line()
         ((A, B.replace(b'"schema_version":"1"', b'"schema_version":"2"')), 2, "schema_version", "this build reads"),
         ((A, b"\n"), 2, "", "not JSON"),
         ((A, B[:-1]), 2, "", "torn"),
-        ((A, B), 0, "", "has 2 traces, the manifest says 3"),
     ],
 )
 def test_a_trace_that_does_not_belong_is_named(
     tmp_path: Path, lines: tuple[bytes, ...], line: int, field: str, reason: str
 ) -> None:
-    run = Run.open(sealed(tmp_path, *lines))
     with pytest.raises(StoreError) as caught:
-        list(run.traces())
+        Run.open(sealed(tmp_path, *lines))
     assert (caught.value.file, caught.value.line, caught.value.field) == (tmp_path / TRACES, line, field)
     assert reason in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"traces": 2, "errors": 0}, "counts.traces: is 2, and the run has 3"),
+        ({"traces": 3, "errors": 1}, "counts.errors: is 1, and the run has 0"),
+        (None, "the run is not finished"),
+    ],
+)
+def test_a_manifest_that_miscounts_is_refused(tmp_path: Path, counts: object, said: str) -> None:
+    stored(tmp_path, SUITE)
+    changed(tmp_path / MANIFEST, lambda value: value.update(counts=counts))
+    with pytest.raises(StoreError, match=said):
+        Run.open(tmp_path)
 
 
 def test_resuming_refuses_what_does_not_belong(tmp_path: Path) -> None:
