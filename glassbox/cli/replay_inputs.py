@@ -32,7 +32,8 @@ ThresholdOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[METRIC=]X",
-        help="A change counts beyond X: 5% of the base, or 0.05 in the metric's unit; default 2%, latency 20%.",
+        help="A change counts beyond X: 5% of the base, or 0.05 in the metric's unit; default the larger of 2% and "
+        "0.005 (tokens 1), latency 20% and 50 ms.",
     ),
 ]
 CommonOption = Annotated[bool, typer.Option("--common", help="Compare the cases that stand in both suites.")]
@@ -86,13 +87,13 @@ def compared(base: Evaluation, candidate: Evaluation, threshold: Sequence[str] |
     from glassbox.replay.compare import compare
 
     names = [name for name in candidate.metrics if name in base.metrics]
-    return compare(base, candidate, tolerances(threshold or (), base, names), common=common)
+    return compare(base, candidate, tolerances(threshold or (), names), common=common)
 
 
-def tolerances(written: Sequence[str], base: Evaluation, names: Collection[str]) -> dict[str, Tolerance]:
-    """`METRIC=X`, or `X` for every metric that has none of its own. X is a share of the base in per cent, which leaves
-    the absolute tolerance of the unit as it is, or a number in the metric's unit, which replaces both."""
-    from glassbox.replay.compare import TOLERANCES, Tolerance
+def tolerances(written: Sequence[str], names: Collection[str]) -> dict[str, Tolerance]:
+    """`METRIC=X`, or `X` for every metric that has none of its own. X is a share of the base in per cent, or a number
+    in the metric's unit; it replaces both tolerances, so that what was asked for is what holds."""
+    from glassbox.replay.compare import Tolerance
 
     found: dict[str, Tolerance] = {}
     for item in sorted(written, key=lambda item: "=" in item):
@@ -101,8 +102,7 @@ def tolerances(written: Sequence[str], base: Evaluation, names: Collection[str])
             raise CommandError(f"--threshold {item}: no such metric; there are {', '.join(names)}")
         for name in [metric] if metric else names:
             number = _number(text.removesuffix("%"), item)
-            absolute = TOLERANCES[base.metrics[name].unit].absolute
-            found[name] = Tolerance(number / 100, absolute) if text.endswith("%") else Tolerance(0.0, number)
+            found[name] = Tolerance(number / 100, 0.0) if text.endswith("%") else Tolerance(0.0, number)
     return found
 
 

@@ -172,6 +172,15 @@ def test_thresholds(command: Command, runs: Path) -> None:
     assert command(*gate, *lost, "--ignore", "groundedness", "--ignore", "citation_coverage")[0] == 0
 
 
+def test_a_threshold_in_per_cent_has_no_floor_beneath_it(command: Command, runs: Path) -> None:
+    options = ("--threshold", "latency_median=5%", "--threshold", "tokens=0.1%", "--json")
+    _, out, _ = command("replay", "compare", "runs/v1", "runs/v2", *options)
+    found = {each["metric"]: each for each in json.loads(out)["changes"]}
+    assert found["latency_median"]["allowed"] == 0.1  # of 2 ms
+    assert found["tokens"]["allowed"] == pytest.approx(0.001 * found["tokens"]["base"]["value"], abs=1e-6)
+    assert found["latency_p95"]["allowed"] == 50
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
