@@ -81,6 +81,9 @@ def run(
     The key of an endpoint or URL is taken from GLASSBOX_SUT_API_KEY and is kept nowhere. The same command with --resume
     goes on with a run that was stopped. Exit code 1: not one question was answered.
 
+    A command may print {"ready": true} once it has loaded: its first answer is timed from there. Without it the first
+    answer may take 300 s longer, and its duration holds the loading.
+
     Example: glassbox replay run --system v2 --out runs/v2
 
     Example: glassbox replay run --system endpoint --base-url http://localhost:8000/v1 --model qwen3 --out runs/qwen3

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from glassbox.contract.canonical import canonical
 from glassbox.replay.store import Manifest, RunStore, SuiteReference, SystemReference
 from glassbox.replay.suite import Case, Suite
-from glassbox.replay.systems.port import InvocationFailed, SystemUnderTest
+from glassbox.replay.systems.port import InvocationFailed, LoadsLate, SystemUnderTest
 from glassbox.replay.trace import Invocation, InvocationError, Trace, TraceError
 
 TIMEOUT_S, LLM_TIMEOUT_S = 30.0, 150.0
@@ -35,7 +35,8 @@ class SecretError(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Times in seconds. `timeout_s`: one answer; `start_s`: until a system is up; `longest_wait_s`: a system that asks
+    """Times in seconds. `timeout_s`: one answer; `start_s`: until a system is up, and how much longer the first answer
+    of one that loads within it may take; `longest_wait_s`: a system that asks
     to wait longer than this is given up. `retries`: beyond the first attempt. `pause_s`: between the beginnings of
     calls, of all workers together."""
 
@@ -127,8 +128,17 @@ class ExperimentRunner:
             return InvocationFailed("unavailable", f"not up after {self._limits.start_s:g} s", final=True), 0.0
         except Exception as error:
             return _failure(error), 0.0
-        begun = self._clock()
-        limit = asyncio.timeout(self._limits.timeout_s)
+        begun, most = self._clock(), self._limits.timeout_s
+        loads = isinstance(system, LoadsLate) and system.loading
+        limit = asyncio.timeout(most + (self._limits.start_s if loads else 0.0))
+
+        def ready() -> None:
+            nonlocal begun
+            begun = self._clock()
+            limit.reschedule(asyncio.get_running_loop().time() + most)
+
+        if isinstance(system, LoadsLate):
+            system.when_ready = ready
         try:
             async with limit:
                 made = await system.answer(question)
@@ -138,7 +148,7 @@ class ExperimentRunner:
                 raise
             made = InvocationFailed("exception", type(error).__name__)  # the system's own: nobody has asked for it
         except Exception as error:
-            late = f"no answer after {self._limits.timeout_s:g} s"
+            late = f"no answer after {most:g} s"
             made = InvocationFailed("timeout", late) if limit.expired() else _failure(error)
         else:
             if not made.answer.strip():

@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,7 @@ from glassbox.replay.runner import (
 )
 from glassbox.replay.store import Run, RunStore, SystemReference
 from glassbox.replay.suite import Suite
+from glassbox.replay.systems.command import CommandSystem
 from glassbox.replay.systems.port import InvocationFailed
 from glassbox.replay.trace import ErrorType, Invocation, Trace
 from tests.replay.builders import NOW, SYSTEM, manifest, suite
@@ -352,3 +354,41 @@ def test_git_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(revision) == 40
     (tmp_path / "a").write_text("b")
     assert git_revision() == f"{revision}-dirty"
+
+
+LOADS = """
+import json, sys, time
+time.sleep(1.2)
+if sys.argv[1] == "greets":
+    print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    if len(sys.argv) > 2:
+        time.sleep(600)
+    print(json.dumps({"id": asked["id"], "answer": "Nine."}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "duration"),
+    [
+        (["greets"], None, (0, 900)),
+        (["silent"], None, (1000, 60_000)),
+        (["greets", "hangs"], "timeout", (800, 60_000)),
+    ],
+)
+async def test_a_command_may_load_within_its_first_answer(
+    tmp_path: Path, arguments: list[str], error: str | None, duration: tuple[float, float]
+) -> None:
+    """The time for one answer is shorter than the loading, and the limit for the start longer than this test's."""
+    of = suite("a")
+    limits = Limits(timeout_s=0.8, start_s=300, retries=0)
+
+    def make() -> CommandSystem:
+        return CommandSystem([sys.executable, "-c", LOADS, *arguments], SYSTEM)
+
+    with RunStore.create(tmp_path, manifest(of)) as store:
+        await ExperimentRunner(make, limits).run(of, store)
+        (trace,) = store.finish(NOW).traces()
+    assert (trace.error and trace.error.type) == error
+    assert duration[0] <= trace.duration_ms <= duration[1]

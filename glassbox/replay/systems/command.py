@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from glassbox.contract.canonical import CanonicalError, strict_loads
@@ -24,7 +24,8 @@ _GRACE_S = 2.0
 class CommandSystem:
     """One process, which is killed with all that it has started where it is late or not in step, and then begun anew.
 
-    `greets`: before the first question it writes {`ready`: true}, or an {`error`}, once it has loaded.
+    Once it has loaded it may write {`ready`: true}: the time of its first answer counts from there. `greets`: it always
+    does, or writes an {`error`}, and is not up before.
     """
 
     def __init__(self, command: Sequence[str], reference: SystemReference, *, greets: bool = False) -> None:
@@ -33,6 +34,8 @@ class CommandSystem:
         self._command, self._greets = list(command), greets
         self._process: Process | None = None
         self._asked = 0
+        self.loading = False
+        self.when_ready: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Raises `InvocationFailed` where the command cannot be begun."""
@@ -52,6 +55,7 @@ class CommandSystem:
             )
         except OSError as error:
             raise InvocationFailed("unavailable", f"cannot be started: {error.strerror}", final=True) from None
+        self.loading = not self._greets
         if self._greets:
             try:
                 _check_greeting(await self._line())
@@ -70,9 +74,13 @@ class CommandSystem:
             except ConnectionError:
                 raise await self._ended() from None
             line = await self._line()
+            if self.loading and _is_greeting(line):
+                self.when_ready()
+                line = await self._line()
         except BaseException:
             await self._kill()
             raise
+        self.loading = False
         try:
             return read_reply(line, self._asked)
         except InvocationFailed as failed:
@@ -118,12 +126,15 @@ class CommandSystem:
         await self._kill()
 
 
-def _check_greeting(line: bytes) -> None:
+def _is_greeting(line: bytes) -> bool:
     try:
-        ready = strict_loads(line) == {"ready": True}
+        return bool(strict_loads(line) == {"ready": True})
     except CanonicalError:
-        ready = False
-    if not ready:
+        return False
+
+
+def _check_greeting(line: bytes) -> None:
+    if not _is_greeting(line):
         try:
             read_reply(line)
         except InvocationFailed as failed:

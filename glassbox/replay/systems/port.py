@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from glassbox.replay.store import SystemReference
 from glassbox.replay.trace import ErrorType, Invocation
@@ -56,6 +56,17 @@ class SystemUnderTest(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class LoadsLate(Protocol):
+    """A system that may still load when it is asked first: `loading`, until its first answer. It calls `when_ready`
+    where it says that it has loaded, and the time of the answer counts from there."""
+
+    when_ready: Callable[[], None]
+
+    @property
+    def loading(self) -> bool: ...
 
 
 def environment_secrets(environment: Mapping[str, str] = os.environ) -> frozenset[str]:

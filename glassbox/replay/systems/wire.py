@@ -2,6 +2,7 @@
 
 There: {`id`, `question`}. Back: {`answer`, and as far as it knows them `citations`, `retrieved`, `usage`, `model`,
 `parameters`}, each as in a trace, or {`error`: {`type`, `message`, `retry_after_s`}}. `retrieved` may list bare ids.
+A command may write {`ready`: true} first, when it has loaded.
 Where `citations` is absent, they are read from markers in the answer that name retrieved documents.
 """
 
