@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import TextIO
 
 FINE, FINDING, UNABLE = 0, 1, 2
 """Exit codes: fine; a negative finding; could not tell, or wrong use."""
@@ -15,6 +17,11 @@ class CommandError(Exception):
 def say(sentence: str) -> None:
     """To people, on stderr: stdout is for what was asked."""
     print(f"glassbox: {sentence}", file=sys.stderr, flush=True)
+
+
+def unheard(stream: TextIO) -> None:
+    """The reader of a stream has gone (`| head`): nothing more to say to it, and nothing to flush at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def explained(error: Exception) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -24,7 +23,7 @@ from glassbox.cli import (
     up,
     watch,
 )
-from glassbox.cli.errors import UNABLE, explained, say
+from glassbox.cli.errors import UNABLE, explained, say, unheard
 
 app = typer.Typer(
     name="glassbox",
@@ -81,8 +80,7 @@ def main() -> NoReturn:
     try:
         app()
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing more to say, and nothing to flush at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        unheard(sys.stdout)
         sys.exit(1)
     except Exception as error:
         sentence = explained(error)

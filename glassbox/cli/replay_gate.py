@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,7 +45,7 @@ def gate(
 
     Example: glassbox replay gate runs/main runs/branch --junit gate.xml --markdown gate.md
     """
-    from glassbox.cli.errors import UNABLE, CommandError, explained, say
+    from glassbox.cli.errors import UNABLE, CommandError, explained
     from glassbox.cli.replay_inputs import Suites, compared
     from glassbox.cli.replay_text import comparison_lines
     from glassbox.replay import gate as gates
@@ -63,16 +64,31 @@ def gate(
             junit.write_bytes(gates.junit_unable(reason))
         if markdown:
             markdown.write_text(gates.markdown_unable(reason), encoding="utf-8")
-        say(reason)
+        _tell("", reason)
         raise typer.Exit(UNABLE) from None
     decided = gates.gate(found, ignored, allow_unclear=allow_unclear)
     if junit:
         junit.write_bytes(gates.junit(decided))
     if markdown:
         markdown.write_text(gates.markdown(decided), encoding="utf-8")
-    print(found.model_dump_json() if as_json else "\n".join(comparison_lines(found)))
-    say(decided.sentence)
+    _tell(found.model_dump_json() if as_json else "\n".join(comparison_lines(found)), decided.sentence)
     raise typer.Exit(gates.EXIT_CODES[decided.outcome])
+
+
+def _tell(table: str, sentence: str) -> None:
+    """To stdout and stderr. A reader that has gone (`| head -1`) does not change the decision: else its exit code, 1,
+    would read as a regression."""
+    from glassbox.cli.errors import say, unheard
+
+    try:
+        if table:
+            print(table, flush=True)
+    except BrokenPipeError:
+        unheard(sys.stdout)
+    try:
+        say(sentence)
+    except BrokenPipeError:
+        unheard(sys.stderr)
 
 
 def _metrics(found: Comparison) -> set[str]:

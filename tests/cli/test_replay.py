@@ -1,7 +1,10 @@
 """`glassbox replay` on stored runs: what it prints and writes, its exit codes, and what it says of wrong input."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -92,6 +95,18 @@ def test_gate_and_its_files(candidate: str, expected: int, command: Command, run
     suite_ = ElementTree.parse(runs.parent / "gate.xml").getroot()[0]  # noqa: S314
     assert suite_.get("failures") == str(2 * expected)
     assert (runs.parent / "gate.md").read_text().startswith("## ✅" if expected == 0 else "## ❌")
+
+
+@pytest.mark.parametrize(("candidate", "expected"), [("v2", 0), ("v3", 1), ("v9", 2)])
+def test_a_gate_whose_reader_has_gone_keeps_its_exit_code(candidate: str, expected: int, runs: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        gate = (sys.executable, "-m", "glassbox.cli", "replay", "gate", "runs/v2", f"runs/{candidate}")
+        ended = subprocess.run(gate, cwd=runs.parent, stdout=writer, stderr=writer, timeout=50)
+    finally:
+        os.close(writer)
+    assert ended.returncode == expected
 
 
 def test_a_gate_on_a_missing_run_could_not_measure_and_says_so_in_its_files(command: Command, runs: Path) -> None:
