@@ -17,11 +17,11 @@ _SHOWN = 50
 
 def evaluation_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
     """A column a run: each figure with its n, then the classes of the failure taxonomy."""
-    from glassbox.replay.figures import amount
+    from glassbox.replay.figures import amount, headings
     from glassbox.replay.taxonomy import CLASSES
 
     names = list(dict.fromkeys(name for each in evaluations for name in each.metrics))
-    rows = [["", *(printable(f"{each.run.system.name} {each.run.system.version}") for each in evaluations)]]
+    rows = [["", *(printable(heading) for heading in headings([each.run for each in evaluations]))]]
     for name in names:
         row = [name]
         for each in evaluations:
@@ -51,10 +51,10 @@ def evaluation_lines(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 def comparison_lines(found: Comparison) -> Iterator[str]:
     """The table of metrics, what became of the cases, and the cases of what regressed or may have."""
-    from glassbox.replay.figures import amount, counts, difference, interval_text, share_of_base
+    from glassbox.replay.figures import amount, counts, difference, headings, interval_text, share_of_base
     from glassbox.replay.taxonomy import CLASSES
 
-    systems = [printable(f"{run.system.name} {run.system.version}") for run in (found.base, found.candidate)]
+    systems = [printable(heading) for heading in headings((found.base, found.candidate))]
     yield f"{systems[1]} against {systems[0]}, {found.cases} cases" + (
         f" in common, {found.left_out} left out" if found.left_out else ""
     )

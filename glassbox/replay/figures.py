@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from glassbox.replay.compare import Change
+from glassbox.replay.evaluate import RunReference
 from glassbox.replay.metrics import Unit
 
 _NONE = "–"
+
+
+def headings(runs: Sequence[RunReference]) -> list[str]:
+    """What each of some runs is called beside the others: its system, and its id where they have one system."""
+    systems = [f"{run.system.name} {run.system.version}" for run in runs]
+    return [
+        f"{system} ({run.run_id})" if systems.count(system) > 1 else system
+        for run, system in zip(runs, systems, strict=True)
+    ]
 
 
 def amount(value: float | None, unit: Unit) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from glassbox.replay.compare import Change, Comparison, Verdict, cases_lost
-from glassbox.replay.figures import amount, counts, difference, interval_text, share_of_base
+from glassbox.replay.figures import amount, counts, difference, headings, interval_text, share_of_base
 from glassbox.replay.taxonomy import CLASSES
 
 Outcome = Literal["passed", "regressed", "unmeasured"]
@@ -154,7 +154,7 @@ def _markdown(decided: Gate) -> Iterator[str]:
     found = decided.comparison
     yield f"## {_HEADS[decided.outcome]}"
     yield ""
-    systems = [_md(f"{run.system.name} {run.system.version}") for run in (found.base, found.candidate)]
+    systems = [_md(heading) for heading in headings((found.base, found.candidate))]
     clean = [classes["success"] for classes in (found.classes_base, found.classes_candidate)]
     yield (
         f"**{systems[1]}** against **{systems[0]}** on {_md(found.candidate.suite.name)}: clean answers "

@@ -64,6 +64,20 @@ def test_no_write_writes_nothing(command: Command, runs: Path) -> None:
     assert not (runs / "v1" / "evaluation.json").exists()
 
 
+def test_two_runs_of_one_system_are_told_apart(command: Command, runs: Path, tidewell: Suite) -> None:
+    manifest = runs / "v1" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("run-v1", "again").replace('"version":"v1"', '"version":"v2"'))
+    pair = ("runs/v1", "runs/v2")
+    head = command("replay", "evaluate", *pair, "--no-write")[1].splitlines()[0]
+    assert head.split() == ["extractive", "v2", "(again)", "extractive", "v2", "(run-v2)"]
+    expected = "extractive v2 (run-v2) against extractive v2 (again), 26 cases"
+    assert command("replay", "compare", *pair)[1].splitlines()[0] == expected
+    assert command("replay", "gate", *pair, "--markdown", "gate.md")[1].splitlines()[0] == expected
+    text = (runs.parent / "gate.md").read_text()
+    assert "run-v2" in text
+    assert "again" in text
+
+
 def test_compare_names_every_affected_case(command: Command, runs: Path, tidewell: Suite) -> None:
     code, out, _ = command("replay", "compare", "runs/v2", "runs/v3")
     assert code == 0
