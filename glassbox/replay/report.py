@@ -9,7 +9,7 @@ from string import Template
 
 from glassbox.replay.compare import Change, Comparison, compare
 from glassbox.replay.evaluate import Evaluation, RunReference
-from glassbox.replay.figures import amount, counts, difference, interval_text, share_of_base
+from glassbox.replay.figures import amount, counts, difference, headings, interval_text, share_of_base
 from glassbox.replay.gate import gate
 from glassbox.replay.metrics import METRICS
 from glassbox.replay.report_case import Answered, case_section
@@ -42,7 +42,7 @@ def report(suite: Suite, base: Side, candidate: Side | None = None, comparison: 
         title = f"Replay of {_named(base.evaluation.run)}"
         body = _of_one(suite, base)
     else:
-        title = f"Replay: {_named(base.evaluation.run)} to {_named(candidate.evaluation.run)}"
+        title = "Replay: {} to {}".format(*headings((base.evaluation.run, candidate.evaluation.run)))
         body = _of_two(suite, base, candidate, comparison or compare(base.evaluation, candidate.evaluation))
     page = Template((files("glassbox.replay") / "report.html").read_text(encoding="utf-8"))
     return page.substitute(title=escaped(title), body="\n".join(body))
@@ -85,8 +85,9 @@ def _of_two(suite: Suite, base: Side, candidate: Side, comparison: Comparison) -
     decided = gate(comparison)
     kind = {"regressed": "bad", "unmeasured": "doubt", "passed": "good"}[decided.outcome]
     runs = [comparison.base, comparison.candidate]
+    named = headings(runs)
     yield from _header(
-        f"{_named(runs[1])} against {_named(runs[0])}",
+        f"{named[1]} against {named[0]}",
         f"<p class='verdict {kind}'>{escaped(decided.sentence)}</p>",
         suite,
         runs,
@@ -103,7 +104,7 @@ def _of_two(suite: Suite, base: Side, candidate: Side, comparison: Comparison) -
         ]
     )
     yield from (f"<p class='quiet'>{escaped(note)}</p>" for note in comparison.notes)
-    yield from _taxonomy([(_named(runs[0]), comparison.classes_base), (_named(runs[1]), comparison.classes_candidate)])
+    yield from _taxonomy([(named[0], comparison.classes_base), (named[1], comparison.classes_candidate)])
     yield from _metrics(comparison.changes)
     outcomes = [_outcomes(side.evaluation) for side in (base, candidate)]
     worst = _worst(comparison)
@@ -117,8 +118,8 @@ def _of_two(suite: Suite, base: Side, candidate: Side, comparison: Comparison) -
                 suite,
                 suite.cases[case],
                 [
-                    Answered(_named(run), outcome[case], found.get(case))
-                    for run, outcome, found in zip(runs, outcomes, traces, strict=True)
+                    Answered(name, outcome[case], found.get(case))
+                    for name, outcome, found in zip(named, outcomes, traces, strict=True)
                 ],
                 is_open=n == 0,
             )

@@ -76,6 +76,8 @@ def test_two_runs_of_one_system_are_told_apart(command: Command, runs: Path, tid
     text = (runs.parent / "gate.md").read_text()
     assert "run-v2" in text
     assert "again" in text
+    command("replay", "report", *pair, "-o", "page.html")
+    assert "extractive v2 (again) to extractive v2 (run-v2)" in (runs.parent / "page.html").read_text()
 
 
 def test_compare_names_every_affected_case(command: Command, runs: Path, tidewell: Suite) -> None:
