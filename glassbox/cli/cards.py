@@ -39,15 +39,6 @@ class Row:
     outcome: str
     weakest: str
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "evaluation_id": self.evaluation_id,
-            "trust": self.trust,
-            "judges": dict(self.judges),
-            "outcome": self.outcome,
-            "weakest": self.weakest,
-        }
-
 
 def weakest(card: Card, policy: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """The part that needs a look first: one that failed, else one that missed its target, else the one that cost

@@ -8,13 +8,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
+from glassbox.contract.canonical import canonical, sha256_hex
 from glassbox.replay.metrics import METRICS, RULES, Aggregate, Better, Metric, Unit, aggregated, definitions_digest
-from glassbox.replay.store import TRACES, Digest, Run, StoreError, SuiteReference, SystemReference
+from glassbox.replay.store import (
+    TRACES,
+    Digest,
+    Run,
+    StoreError,
+    SuiteReference,
+    SystemReference,
+    invalid,
+    read_document,
+)
 from glassbox.replay.suite import Suite
 from glassbox.replay.taxonomy import CLASSES, Class, classify
 
@@ -211,15 +220,6 @@ def counted(cases: Iterable[CaseResult]) -> dict[Class, int]:
 def read_evaluation(path: Path) -> Evaluation:
     """An evaluation from its file. Raises `StoreError`; OSError where it cannot be read."""
     try:
-        value: Any = strict_loads(path.read_bytes())
-    except CanonicalError as error:
-        raise StoreError(path, 0, error.field, error.reason) from None
-    if isinstance(value, dict) and value.get("schema_version") != SCHEMA_VERSION:
-        version = str(value.get("schema_version"))[:20]
-        raise StoreError(path, 0, "schema_version", f"is {version}; this build reads {SCHEMA_VERSION}")
-    try:
-        return Evaluation.model_validate(value)
+        return Evaluation.model_validate_json(read_document(path, SCHEMA_VERSION))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        reason = first["msg"].removeprefix("Value error, ")
-        raise StoreError(path, 0, ".".join(map(str, first["loc"])), reason) from None
+        raise invalid(path, error) from None

@@ -216,23 +216,34 @@ class RunStore:
         self._file.close()
 
 
+def read_document(path: Path, version: str) -> bytes:
+    """The bytes of a JSON document whose `schema_version` is `version`. Raises `StoreError` for what is no strict JSON
+    or of another version; OSError where it cannot be read."""
+    raw = path.read_bytes()
+    try:
+        value = strict_loads(raw)
+    except CanonicalError as error:
+        raise StoreError(path, 0, error.field, error.reason) from None
+    if isinstance(value, dict) and value.get("schema_version") != version:
+        found = str(value.get("schema_version"))[:20]
+        raise StoreError(path, 0, "schema_version", f"is {found}; this build reads {version}")
+    return raw
+
+
+def invalid(path: Path, error: ValidationError) -> StoreError:
+    """What is wrong first with a document that does not fit its model."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return StoreError(path, 0, ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, "))
+
+
 def _manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
-        raw = path.read_bytes()
-        value = strict_loads(raw)
+        return Manifest.model_validate_json(read_document(path, SCHEMA_VERSION), strict=True)
     except FileNotFoundError:
         raise StoreError(folder, 0, "", f"holds no run: there is no {MANIFEST}") from None
-    except CanonicalError as error:
-        raise StoreError(path, 0, error.field, error.reason) from None
-    if isinstance(value, dict) and value.get("schema_version") != SCHEMA_VERSION:
-        version = str(value.get("schema_version"))[:20]
-        raise StoreError(path, 0, "schema_version", f"is {version}; this build reads {SCHEMA_VERSION}")
-    try:
-        return Manifest.model_validate_json(raw, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise StoreError(path, 0, ".".join(map(str, first["loc"])), first["msg"]) from None
+        raise invalid(path, error) from None
 
 
 def _named(system: SystemReference) -> str:
