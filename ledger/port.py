@@ -26,6 +26,15 @@ class UnknownPolicy(LedgerUnavailable):
         super().__init__(f"policy {digest} is not on the ledger: register it (glassbox policy register)")
 
 
+class UnknownReference(LedgerUnavailable):
+    """A record points (`field`: supersedes or refers_to) to one that is not on the ledger yet: append it again once
+    that one stands. Nothing of its transaction was written."""
+
+    def __init__(self, evaluation_id: str, field: str, reference: str) -> None:
+        self.evaluation_id, self.field, self.reference = evaluation_id, field, reference
+        super().__init__(f"{field} of {evaluation_id}: {reference} is not on the ledger")
+
+
 class LedgerRefused(LedgerError):
     """Something that can never go on the ledger. `field` is a path, `rule` says what must hold."""
 
@@ -75,7 +84,8 @@ class Ledger(Protocol):
     async def append(self, records: Sequence[Record]) -> list[AppendResult]:
         """Write what is new, all of it or nothing, and answer each record in its place.
 
-        One refused record does not hold up the others. UnknownPolicy is raised before anything is written.
+        One refused record does not hold up the others. UnknownPolicy and UnknownReference are raised before anything
+        is written.
         """
         ...
 
