@@ -32,6 +32,7 @@ from ledger.port import (
     Record,
     Refused,
     UnknownPolicy,
+    UnknownReference,
 )
 
 T = TypeVar("T")
@@ -138,6 +139,7 @@ class MerkleLog:
                 standing = fresh.get(evaluation_id) or self._standing(evaluation_id)
                 if standing is None:
                     self._check(dict(record))
+                    self._points_to(record, fresh)
                     fresh[evaluation_id] = raw
                     answers.append(("created", evaluation_id))
                 else:
@@ -165,6 +167,12 @@ class MerkleLog:
             if policy is None:
                 raise UnknownPolicy(cited)
             check_scorecard(record, policy, cited)
+
+    def _points_to(self, record: Record, fresh: Mapping[str, bytes]) -> None:
+        for name in ("supersedes", "refers_to"):
+            reference = record.get(name)
+            if reference is not None and reference not in fresh and self._standing(reference) is None:
+                raise UnknownReference(record["evaluation_id"], name, reference)
 
     def _policy(self, digest: str) -> dict[str, Any] | None:
         if digest not in self._policies:

@@ -9,12 +9,22 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
 from glassbox.contract.events import ENTRY, Claim, PolicyRegistration, Receipt, Reference, Scorecard
-from ledger.port import Ledger, LedgerRefused, LedgerUnavailable, Refused, UnknownPolicy, Vault
+from ledger.port import (
+    AppendResult,
+    Ledger,
+    LedgerRefused,
+    LedgerUnavailable,
+    Refused,
+    UnknownPolicy,
+    UnknownReference,
+    Vault,
+)
 from ledger.port import Receipt as Standing
 from streams import metrics
 from streams.acks import Token
@@ -66,25 +76,44 @@ class Committer:
             return None
         return entry
 
-    async def settle(self, entries: Sequence[Entry]) -> None:
-        """Put a batch on the ledger and release its tokens. No id may be in a batch twice."""
+    async def settle(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Put a batch on the ledger and release its tokens. No id may be in a batch twice.
+
+        Returned are the entries that point to a record which does not stand yet: it may come by another partition, so
+        they are to be tried again and hold up nobody else (but their own id's).
+        """
         started = time.monotonic()
         registrations = [e for e in entries if isinstance(e.value, PolicyRegistration)]
         records = [e for e in entries if isinstance(e.value, Scorecard | Reference)]
         for entry in registrations:  # first: a scorecard of the same batch may cite them
             await self._register(entry)
-        results = await self._patiently(
-            lambda: self.ledger.append([e.value.record for e in records if not isinstance(e.value, Claim)])
-        )
+        results, early = await self._append(records)
         if not all(e.token.live() for e in entries):
-            return  # the successor reads them again and finds them standing
+            return []  # the successor reads them again and finds them standing
         await asyncio.gather(
-            *(self._answer(entry, result) for entry, result in zip(records, results, strict=True)),
+            *(self._answer(entry, result) for entry, result in results),
             *(self._judge_claim(entry, entry.value) for entry in entries if isinstance(entry.value, Claim)),
         )
+        waiting = {entry.evaluation_id for entry in early}
         for entry in entries:
-            self.release(entry.token)
+            if entry.evaluation_id not in waiting:
+                self.release(entry.token)
         metrics.LEDGER_APPEND_SECONDS.observe(time.monotonic() - started)
+        return early
+
+    async def _append(self, entries: list[Entry]) -> tuple[list[tuple[Entry, AppendResult]], list[Entry]]:
+        """Each entry with the ledger's answer, and those that must wait for another record."""
+        batch, early = list(entries), list[Entry]()
+        while True:
+            records = [_record(entry) for entry in batch]
+            try:
+                results = await self._patiently(partial(self.ledger.append, records))
+                return list(zip(batch, results, strict=True)), early
+            except UnknownReference as error:
+                early += [e for e in batch if e.evaluation_id == error.evaluation_id]
+                batch = [e for e in batch if e.evaluation_id != error.evaluation_id]
+                metrics.LEDGER_TROUBLE.labels(cause="unknown_reference").inc()
+                self.trouble(str(error))
 
     async def _register(self, entry: Entry) -> None:
         value = entry.value
@@ -158,6 +187,8 @@ class Committer:
                 result = await operation()
                 self.trouble(None)
                 return result
+            except UnknownReference:
+                raise
             except LedgerUnavailable as error:
                 cause = "unknown_policy" if isinstance(error, UnknownPolicy) else "unavailable"
                 metrics.LEDGER_TROUBLE.labels(cause=cause).inc()
@@ -175,6 +206,7 @@ class CommitQueue:
     def __init__(self, committer: Committer, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._committer, self._spawn = committer, spawn
         self._queue: deque[Entry] = deque()
+        self._early: list[Entry] = []
         self._working = False
         self._room = asyncio.Event()
 
@@ -185,30 +217,41 @@ class CommitQueue:
         if entry is not None and isinstance(entry.value, PolicyRegistration):
             await self._committer.settle([entry])
             return
-        while token.live() and len(self._queue) >= QUEUE:
+        while token.live() and len(self._queue) + len(self._early) >= QUEUE:
             self._room.clear()
             await self._room.wait()
         if entry is not None:
             self._queue.append(entry)
-            if not self._working:
-                self._working = True
-                self._spawn(self._work())
+            self._start()
+
+    def _start(self) -> None:
+        if not self._working:
+            self._working = True
+            self._spawn(self._work())
 
     async def _work(self) -> None:
         try:
             while self._queue:
                 batch = [self._queue.popleft() for _ in range(next_batch(self._queue))]
                 self._room.set()
-                await self._committer.settle([entry for entry in batch if entry.token.live()])
+                waiting = {entry.evaluation_id for entry in self._early}
+                self._early += [entry for entry in batch if entry.evaluation_id in waiting]
+                ready = [e for e in batch if e.evaluation_id not in waiting and e.token.live()]
+                self._early += await self._committer.settle(ready)
         finally:
             self._working = False
 
     async def tick(self) -> None:
-        pass
+        """Try those again that waited for another record."""
+        if self._early:
+            self._queue.extendleft(reversed([entry for entry in self._early if entry.token.live()]))
+            self._early.clear()
+            self._start()
 
     def clear(self) -> None:
         """Partitions were revoked."""
         self._queue.clear()
+        self._early.clear()
         self._room.set()
 
 
@@ -221,6 +264,11 @@ def next_batch(queue: Sequence[Entry]) -> int:
             return n
         seen.add(entry.evaluation_id)
     return len(queue)
+
+
+def _record(entry: Entry) -> dict[str, Any]:
+    assert not isinstance(entry.value, Claim)
+    return entry.value.record
 
 
 def _request_digest(standing: Standing) -> object:

@@ -54,6 +54,9 @@ class Intake:
         if len(content) + _OVERHEAD > MESSAGE_MAX:
             await self._refuse(record, Reason("too_large", "body", f"{len(content)} bytes in canonical form"), request)
             return
+        if request.supersedes and await patiently(lambda: self.vault.receipt(request.supersedes or "")) is None:
+            await self._refuse(record, Reason("contract", "supersedes", "an evaluation with a record"), request)
+            return
         async with self._turn(evaluation_id):
             await self._go_on(record, token, request, evaluation_id, content)
 

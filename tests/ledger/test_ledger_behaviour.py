@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from glassbox.contract.canonical import canonical, sha256_hex, strict_loads
-from glassbox.contract.record import record_bytes
+from glassbox.contract.record import record_bytes, reference_record
 from ledger.bundle import make_bundle
 from ledger.checkpoint import Signer
 from ledger.merkle_log import MerkleLog
-from ledger.port import AppendResult, Ledger, LedgerRefused, Receipt, Refused, UnknownPolicy
+from ledger.port import AppendResult, Ledger, LedgerRefused, Receipt, Refused, UnknownPolicy, UnknownReference
 from ledger.verify import verify_bundle
 from tests.ledger.records import CREATED_AT, POLICY, scorecard
 
@@ -118,6 +118,20 @@ async def test_an_unregistered_policy_is_trouble_and_nothing_is_written(ledger: 
         await ledger.append([scorecard("e-1"), unknown])
     assert caught.value.digest == "ab" * 32
     assert await ledger.read("e-1") is None
+
+
+@pytest.mark.parametrize(("field", "kind"), [("supersedes", "scorecard"), ("refers_to", "review")])
+async def test_a_record_points_to_one_that_stands(ledger: Ledger, field: str, kind: str) -> None:
+    review = reference_record("review", "ef" * 32, CREATED_AT, refers_to="first")
+    pointing = scorecard("second", supersedes="first") if kind == "scorecard" else review
+    with pytest.raises(UnknownReference) as caught:
+        await ledger.append([scorecard("other"), pointing])
+    assert (caught.value.evaluation_id, caught.value.field) == (pointing["evaluation_id"], field)
+    assert caught.value.reference == "first"
+    assert await ledger.read("other") is None
+    made = receipts(await ledger.append([scorecard("first"), pointing]))
+    assert [receipt.result for receipt in made] == ["created", "created"]
+    assert await ledger.read("first") == scorecard("first")
 
 
 async def test_policies_stand_by_digest_and_once(ledger: Ledger) -> None:

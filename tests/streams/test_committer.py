@@ -157,3 +157,24 @@ async def test_a_batch_never_has_an_id_twice(bench: Bench) -> None:
         committer_entries.append(entry)
     assert next_batch(committer_entries) == 2
     assert next_batch(committer_entries[2:]) == 2
+
+
+def superseding(evaluation_id: str, reference: str) -> Scorecard:
+    card = scorecard(evaluation_id)
+    return card.model_copy(update={"record": {**card.record, "supersedes": reference}})
+
+
+async def test_a_card_ahead_of_the_one_it_supersedes_waits_and_holds_up_nobody(bench: Bench) -> None:
+    await bench.give(REGISTRATION, superseding("e2", "e1"), claim("a" * 64, "e2"), scorecard("e3"))
+    assert bench.receipts() == [("e3", "created")]
+    assert bench.feed.acknowledged == [0]  # in order: what waits holds back those after it
+    await bench.queue.tick()
+    await bench.give()
+    assert bench.receipts() == [("e3", "created")]
+    assert any("e1 is not on the ledger" in (sentence or "") for sentence in bench.heard)
+    await bench.give(scorecard("e1"))
+    await bench.queue.tick()
+    await bench.give()
+    assert sorted(bench.receipts()) == [("e1", "created"), ("e2", "created"), ("e2", "duplicate"), ("e3", "created")]
+    assert bench.letters() == []
+    assert bench.feed.acknowledged == [0, 1, 2, 3, 4]

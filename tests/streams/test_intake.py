@@ -204,3 +204,11 @@ async def test_a_message_that_the_broker_never_takes_is_a_dead_letter(bench: Ben
 async def test_unknown_fields_are_left_out(bench: Bench) -> None:
     await bench.give(raw(colour="red"))
     assert len(bench.announced()) == 1
+
+
+async def test_what_supersedes_points_to_must_have_a_record(bench: Bench) -> None:
+    await bench.give(raw(evaluation_id="e2", supersedes="e1"))
+    assert bench.reasons() == [("contract", "supersedes")]
+    await bench.vault.put_receipt("e1", {"record": {"evaluation_id": "e1"}})
+    await bench.give(raw(evaluation_id="e2", supersedes="e1"))
+    assert [event.supersedes for event in bench.announced()] == ["e1"]
