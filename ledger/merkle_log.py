@@ -78,6 +78,10 @@ class MerkleLog:
     def origin(self) -> str:
         return self._file.origin
 
+    @property
+    def place(self) -> str:
+        return self.origin
+
     async def append(self, records: Sequence[Record]) -> list[AppendResult]:
         return await self._run(lambda: self._append(records))
 
@@ -89,7 +93,6 @@ class MerkleLog:
         return await self._run(lambda: next(iter(self._receipts([("exists", evaluation_id)])), None))
 
     async def find(self, prefix: str, limit: int) -> list[str]:
-        """The first `limit` evaluation ids that begin with `prefix`: derived ids are long, and people shorten them."""
         return await self._run(lambda: self._file.ids(prefix, limit))
 
     async def register_policy(self, policy: Mapping[str, Any], created_at: str) -> Receipt:

@@ -81,6 +81,11 @@ class Ledger(Protocol):
 
     name: str
 
+    @property
+    def place(self) -> str:
+        """Where the records stand, for people: a log's origin, a channel and its chaincode."""
+        ...
+
     async def append(self, records: Sequence[Record]) -> list[AppendResult]:
         """Write what is new, all of it or nothing, and answer each record in its place.
 
@@ -95,6 +100,10 @@ class Ledger(Protocol):
 
     async def prove(self, evaluation_id: str) -> Receipt | None:
         """A receipt (result *exists*) against the newest checkpoint."""
+        ...
+
+    async def find(self, prefix: str, limit: int) -> list[str]:
+        """The first `limit` evaluation ids that begin with `prefix`: derived ids are long, and people shorten them."""
         ...
 
     async def register_policy(self, policy: Mapping[str, Any], created_at: str) -> Receipt:

@@ -15,8 +15,7 @@ from glassbox.contract.record import evidence_digest
 if TYPE_CHECKING:
     from glassbox.settings import Settings
     from ledger.evidence import EvidenceVault
-    from ledger.merkle_log import MerkleLog
-    from ledger.port import Receipt, StoredRequest
+    from ledger.port import Ledger, Receipt, StoredRequest
     from ledger.store import FolderStore
 
 
@@ -83,10 +82,10 @@ def dossier_of(bundle: bytes) -> Dossier:
 
 
 class Archive:
-    """Reading side of a data folder's ledger and evidence store."""
+    """Reading side of the ledger and a data folder's evidence store."""
 
-    def __init__(self, log: MerkleLog, store: FolderStore, vault: EvidenceVault) -> None:
-        self._log, self._store, self._vault = log, store, vault
+    def __init__(self, ledger: Ledger, store: FolderStore, vault: EvidenceVault) -> None:
+        self._ledger, self._store, self._vault = ledger, store, vault
 
     async def dossier(self, evaluation_id: str) -> Dossier:
         """By id, or by the beginning of one. Raises `CommandError` where there is no record, or several."""
@@ -98,14 +97,14 @@ class Archive:
         """By the whole id; None where there is no record."""
         from ledger.port import Tombstone
 
-        receipt = await self._log.prove(evaluation_id)
+        receipt = await self._ledger.prove(evaluation_id)
         if receipt is None:
             return None
         record = receipt.record
         if record["kind"] != "scorecard":
-            policy = await self._log.policy(record["digest"]) if record["kind"] == "policy" else None
+            policy = await self._ledger.policy(record["digest"]) if record["kind"] == "policy" else None
             return Dossier(receipt, policy)
-        policy = await self._log.policy(record["policy_digest"])
+        policy = await self._ledger.policy(record["policy_digest"])
         request = await self._vault.request(record["evaluation_id"])
         if isinstance(request, Tombstone):
             return Dossier(receipt, policy, erased_at=request.erased_at)
@@ -116,10 +115,10 @@ class Archive:
         return Dossier(receipt, policy, request, sealed=sealed, outputs=outputs)
 
     async def _whole(self, prefix: str) -> str:
-        found = await self._log.find(prefix, 2)
+        found = await self._ledger.find(prefix, 2)
         if not found:
             raise CommandError(
-                f"no record of {prefix!r} in {self._log.origin}; `glassbox dead-letters list` shows what was refused"
+                f"no record of {prefix!r} in {self._ledger.place}; `glassbox dead-letters list` shows what was refused"
             )
         if len(found) > 1:
             raise CommandError(f"several records begin with {prefix!r}; give more of the id")
