@@ -1,0 +1,218 @@
+"""The proof from Fabric, without any I/O: what a processed transaction says, and who vouches for it.
+
+A transaction is nested messages (fabric-protos: peer/transaction.proto, peer/proposal.proto). The sender signs the
+envelope's payload. Each endorser signs the proposal response payload: the hash of the proposal (headers and input),
+what the chaincode wrote and what it answered. So nothing that is read here can be changed without their keys; that
+the transaction was valid, and in which block, is said by the peer that was asked and signed by nobody.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeVar
+
+from fabric_protos.common import common_pb2
+from fabric_protos.ledger.rwset import rwset_pb2
+from fabric_protos.ledger.rwset.kvrwset import kv_rwset_pb2
+from fabric_protos.msp import identities_pb2
+from fabric_protos.peer import chaincode_pb2, proposal_pb2, proposal_response_pb2, transaction_pb2
+from google.protobuf.message import DecodeError, Message
+
+from glassbox.contract.canonical import CanonicalError, showable, strict_loads
+from ledger.fabric.trust import Identity, Trust
+from ledger.merkle import ProofError
+
+MAX_TRANSACTION = 100 * 1024 * 1024
+"""Longest transaction read, in bytes: the most that Fabric's own gRPC takes."""
+
+_OK_BELOW = 400  # shim.ERRORTHRESHOLD: a chaincode that answers more has failed
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_M = TypeVar("_M", bound=Message)
+
+
+class Endorsement(NamedTuple):
+    """A signature over `signed` by whoever the identity is of; not checked."""
+
+    endorser: Identity
+    signature: bytes
+    signed: bytes
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A transaction whose parts belong together. Signatures are checked by `check_sender` and `endorsed`.
+
+    `time`: as the sender wrote it. `validation`: the peer's word, a name of TxValidationCode. `writes`: key ->
+    value in the chaincode's own namespace, None for a deletion. `answer`: what the chaincode answered, as JSON.
+    """
+
+    channel: str
+    chaincode: str
+    tx_id: str
+    time: datetime
+    validation: str
+    sender: Identity
+    signature: bytes
+    signed: bytes
+    writes: Mapping[str, bytes | None]
+    answer: Any
+    endorsements: tuple[Endorsement, ...]
+
+    def created(self, evaluation_id: str) -> bool:
+        """Whether the chaincode answered that it created this record."""
+        answers = self.answer if isinstance(self.answer, list) else [self.answer]
+        return any(
+            isinstance(answer, dict)
+            and answer.get("evaluation_id") == evaluation_id
+            and answer.get("result") == "created"
+            for answer in answers
+        )
+
+
+def read(raw: bytes) -> Transaction:
+    """A protobuf ProcessedTransaction (peer/transaction.proto) as qscc's GetTransactionByID gives it.
+
+    Checks what needs no key, as Fabric does before it validates (core/common/validation/msgvalidation.go): one
+    action; the id is SHA-256(nonce || creator); the endorsed hash is that of headers and input; one chaincode
+    throughout; one write a key. Raises ProofError.
+    """
+    if len(raw) > MAX_TRANSACTION:
+        raise ProofError(f"the transaction is longer than {MAX_TRANSACTION} bytes")
+    processed = _parse(transaction_pb2.ProcessedTransaction, raw, "the processed transaction")
+    envelope = processed.transactionEnvelope
+    payload = _parse(common_pb2.Payload, envelope.payload, "its payload")
+    header = _parse(common_pb2.ChannelHeader, payload.header.channel_header, "its channel header")
+    sender = _parse(common_pb2.SignatureHeader, payload.header.signature_header, "its signature header")
+    extension = _parse(proposal_pb2.ChaincodeHeaderExtension, header.extension, "its header extension")
+    if header.type != common_pb2.ENDORSER_TRANSACTION:
+        raise ProofError("it is no transaction of a chaincode")
+    tx_id = sha256(sender.nonce + sender.creator).hexdigest()
+    if header.tx_id != tx_id:
+        raise ProofError("the transaction id is not the digest of nonce and sender")
+    actions = _parse(transaction_pb2.Transaction, payload.data, "its data").actions
+    if len(actions) != 1:
+        raise ProofError(f"the transaction has {len(actions)} actions where Fabric allows one")
+    if actions[0].header != payload.header.signature_header:
+        raise ProofError("the action is another sender's than the transaction")
+    action = _parse(transaction_pb2.ChaincodeActionPayload, actions[0].payload, "its action")
+    response = action.action.proposal_response_payload
+    answered = _parse(proposal_response_pb2.ProposalResponsePayload, response, "what was endorsed")
+    proposal = payload.header.channel_header + payload.header.signature_header + action.chaincode_proposal_payload
+    if answered.proposal_hash != sha256(proposal).digest():
+        raise ProofError("what was endorsed answers another proposal than this transaction's")
+    result = _parse(proposal_pb2.ChaincodeAction, answered.extension, "the chaincode's result")
+    chaincode = extension.chaincode_id.name
+    if {result.chaincode_id.name, _invoked(action.chaincode_proposal_payload)} != {chaincode}:
+        raise ProofError("the transaction does not name one chaincode throughout")
+    if not 0 < result.response.status < _OK_BELOW:
+        raise ProofError(f"the chaincode refused: status {result.response.status}")
+    return Transaction(
+        channel=header.channel_id,
+        chaincode=chaincode,
+        tx_id=tx_id,
+        time=_time(header.timestamp.seconds, header.timestamp.nanos),
+        validation=_validation(processed.validationCode),
+        sender=_identity(sender.creator, "the sender's identity"),
+        signature=envelope.signature,
+        signed=envelope.payload,
+        writes=_writes(result.results, chaincode),
+        answer=_answer(result.response.payload),
+        endorsements=tuple(
+            Endorsement(_identity(each.endorser, "an endorser's identity"), each.signature, response + each.endorser)
+            for each in action.action.endorsements
+        ),
+    )
+
+
+def check_sender(transaction: Transaction, trust: Trust) -> bool:
+    """Check the sender's signature over the transaction; and its certificate, where its organisation is named.
+
+    Returns whether it is named. Raises ProofError.
+    """
+    sender = transaction.sender
+    sender.verify(transaction.signature, transaction.signed, "the transaction")
+    authority = trust.authorities.get(sender.msp_id)
+    if authority is None:
+        return False
+    sender.check(authority, transaction.time)
+    return True
+
+
+class Endorsed(NamedTuple):
+    """Organisations by MSP id, sorted: those named whose peers endorsed, and those that nobody named (unchecked)."""
+
+    by: list[str]
+    unnamed: list[str]
+
+
+def endorsed(transaction: Transaction, trust: Trust) -> Endorsed:
+    """Check every endorsement by an organisation that is named: chain, role peer, signature. An organisation counts
+    once, however many of its peers signed. Raises ProofError for one that does not verify.
+
+    Certificates are judged at the transaction's time, which is the sender's word: years later all have expired,
+    and there is no better time that does not come from a peer.
+    """
+    by, unnamed = set(), set()
+    for endorser, signature, signed in transaction.endorsements:
+        authority = trust.authorities.get(endorser.msp_id)
+        if authority is None:
+            unnamed.add(endorser.msp_id)
+            continue
+        endorser.check(authority, transaction.time, role="peer")
+        endorser.verify(signature, signed, "the endorsement")
+        by.add(endorser.msp_id)
+    return Endorsed(sorted(by), sorted(unnamed))
+
+
+def _parse(message: type[_M], raw: bytes, what: str) -> _M:
+    try:
+        parsed: _M = message.FromString(raw)
+    except DecodeError:
+        raise ProofError(f"{what} is no protobuf {message.DESCRIPTOR.name}") from None
+    return parsed
+
+
+def _identity(raw: bytes, what: str) -> Identity:
+    serialized = _parse(identities_pb2.SerializedIdentity, raw, what)
+    return Identity.parse(serialized.mspid, serialized.id_bytes)
+
+
+def _invoked(proposal_payload: bytes) -> str:
+    """The chaincode that the input is for."""
+    payload = _parse(proposal_pb2.ChaincodeProposalPayload, proposal_payload, "its input")
+    invocation = _parse(chaincode_pb2.ChaincodeInvocationSpec, payload.input, "its invocation")
+    return str(invocation.chaincode_spec.chaincode_id.name)
+
+
+def _writes(results: bytes, chaincode: str) -> dict[str, bytes | None]:
+    writes: dict[str, bytes | None] = {}
+    sets = _parse(rwset_pb2.TxReadWriteSet, results, "the read-write set").ns_rwset
+    own = [each.rwset for each in sets if each.namespace == chaincode]
+    if len(own) > 1:
+        raise ProofError(f"the chaincode {showable(chaincode)} has more than one write set")
+    for raw in own:
+        for write in _parse(kv_rwset_pb2.KVRWSet, raw, "the chaincode's write set").writes:
+            if write.key in writes:
+                raise ProofError(f"{showable(write.key)} is written twice")
+            writes[write.key] = None if write.is_delete else write.value
+    return writes
+
+
+def _answer(raw: bytes) -> Any:
+    try:
+        return strict_loads(raw)
+    except CanonicalError:
+        raise ProofError("what the chaincode answered is not JSON") from None
+
+
+def _time(seconds: int, nanos: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    except OverflowError:
+        raise ProofError("the transaction's time is none") from None
+
+
+def _validation(code: int) -> str:
+    values = transaction_pb2.TxValidationCode.DESCRIPTOR.values_by_number
+    return str(values[code].name) if code in values else f"code {code}"
