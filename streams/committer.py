@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from ledger.port import (
 from ledger.port import Receipt as Standing
 from streams import metrics
 from streams.acks import Token
+from streams.clock import monotonic
 from streams.dead_letters import Reason, bury
 from streams.ports import Outbox, Record
 from streams.store import patiently
@@ -82,7 +82,7 @@ class Committer:
         Returned are the entries that point to a record which does not stand yet: it may come by another partition, so
         they are to be tried again and hold up nobody else (but their own id's).
         """
-        started = time.monotonic()
+        started = monotonic()
         registrations = [e for e in entries if isinstance(e.value, PolicyRegistration)]
         records = [e for e in entries if isinstance(e.value, Scorecard | Reference)]
         for entry in registrations:  # first: a scorecard of the same batch may cite them
@@ -98,7 +98,7 @@ class Committer:
         for entry in entries:
             if entry.evaluation_id not in waiting:
                 self.release(entry.token)
-        metrics.LEDGER_APPEND_SECONDS.observe(time.monotonic() - started)
+        metrics.LEDGER_APPEND_SECONDS.observe(monotonic() - started)
         return early
 
     async def _append(self, entries: list[Entry]) -> tuple[list[tuple[Entry, AppendResult]], list[Entry]]:

@@ -13,10 +13,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import faust
 from aiokafka.errors import MessageSizeTooLargeError
@@ -24,33 +23,17 @@ from faust.types import TP
 
 from glassbox.contract.events import LATEST
 from streams import metrics
-from streams.acks import OrderedAcks, Token
+from streams.acks import OrderedAcks
 from streams.clients import Broker
-from streams.joiner import Join, Marker
+from streams.joiner import Marker
 from streams.ports import Record, SendFailed, TooLarge
+from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
 from streams.topics import MESSAGE_MAX, Topic, partition_of
 
 log = logging.getLogger("glassbox.streams")
 
 DRAIN_S = 5.0
-"""How long work in flight may take to finish when partitions are revoked or the process is asked to stop."""
-REVOKE_GRACE_S = 2.0
-
-
-class Consumer(Protocol):
-    """What a role does with the records of its topic, in order."""
-
-    async def on_record(self, record: Record, token: Token) -> None:
-        """Take one record; may wait to hold back reading. The token is released by the role."""
-        ...
-
-    async def tick(self) -> None:
-        """Called about four times a second."""
-        ...
-
-    def clear(self) -> None:
-        """Partitions were revoked: forget whatever belonged to them."""
-        ...
+"""How long work in flight may take to finish when the process is asked to stop."""
 
 
 def make_app(app_id: str, broker: Broker, data_dir: Path, *, max_poll_records: int) -> faust.App:
@@ -137,94 +120,6 @@ class FaustOutbox:
         return int(metadata.timestamp or 0)
 
 
-class InFlight:
-    """Tasks whose failure ends the process without acknowledging anything."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.failed: asyncio.Future[BaseException] | None = None
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.fail(error)
-
-    def fail(self, error: BaseException) -> None:
-        if self.failed is not None and not self.failed.done():
-            self.failed.set_result(error)
-
-    async def drain(self, grace_s: float) -> int:
-        """Wait for the tasks, cancel what is left after `grace_s` seconds; returns how many were cancelled."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=grace_s)
-        left = list(self._tasks)
-        for task in left:
-            task.cancel()
-        return len(left)
-
-
-@dataclass
-class Pool:
-    """A `Consumer` that works on up to `size` records at a time and holds back reading beyond `window` open ones
-    (by default 8 × `size`)."""
-
-    handle: Callable[[Record, Token], Awaitable[None]]
-    acks: OrderedAcks
-    in_flight: InFlight
-    size: int
-    window: int = 0
-    _slots: asyncio.Semaphore = field(init=False)
-    _room: asyncio.Event = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._slots = asyncio.Semaphore(self.size)
-        self.window = self.window or 8 * self.size
-        self._room = asyncio.Event()
-
-    async def on_record(self, record: Record, token: Token) -> None:
-        await self._slots.acquire()
-        while token.live() and self.acks.open_tokens() > self.window:
-            self._room.clear()  # a slow task at the head: what follows is done but cannot be acknowledged
-            await self._room.wait()
-        self.in_flight.spawn(self._work(record, token))
-
-    async def _work(self, record: Record, token: Token) -> None:
-        try:
-            if token.live():
-                await self.handle(record, token)
-                self.acks.release(token)
-        finally:
-            self._slots.release()
-            self._room.set()
-
-    async def tick(self) -> None:
-        pass
-
-    def clear(self) -> None:
-        pass
-
-
-@dataclass(frozen=True)
-class JoinConsumer:
-    """The join as a `Consumer`: it never holds back reading."""
-
-    join: Join
-
-    async def on_record(self, record: Record, token: Token) -> None:
-        self.join.on_record(record, token)
-
-    async def tick(self) -> None:
-        await self.join.tick()
-
-    def clear(self) -> None:
-        self.join.clear()
-
-
 class FaustClosedIds:
     """`joiner.ClosedIds` on a Faust table: in memory, rebuilt from its changelog."""
 
@@ -275,22 +170,13 @@ class Role:
     def consume(self, consumer: Consumer) -> None:
         """Wire the consumer to the topic. Called once, before `run`."""
         app, acks = self.app, self.acks
-        consumed = metrics.CONSUMED.labels(topic=self._topic.name)
-        stale = metrics.STALE.labels(topic=self._topic.name)
+        self._reader = reader = Reader(consumer, acks, self.in_flight)
 
         async def agent(stream: Any) -> None:
             async for event in stream.noack().events():
                 message = event.message
-                token = acks.take(message.topic, message.partition, message.offset, message.generation_id, event.ack)
-                if token is None:
-                    stale.inc()
-                    continue
-                consumed.inc()
-                try:
-                    await consumer.on_record(_record(message), token)
-                except Exception as error:
-                    self.in_flight.fail(error)  # an exception that left the agent would acknowledge the event
-                    return
+                if not await reader.read(_record(message), message.generation_id, event.ack):
+                    return  # an exception that left the agent would acknowledge the event
 
         app.agent(self.outbox.channel(self._topic), concurrency=1, name=self._topic.name)(agent)
 
@@ -301,8 +187,7 @@ class Role:
 
         async def revoked(_app: Any, revoked: set[TP], **_: Any) -> None:
             await self._settle(REVOKE_GRACE_S)
-            acks.revoke()
-            consumer.clear()
+            reader.end()
             metrics.ASSIGNED.set(0)
             metrics.LAG.clear()
             self.joined = False
@@ -324,12 +209,11 @@ class Role:
 
     async def _settle(self, grace_s: float) -> None:
         """Give work in flight its time, then commit what was released (Faust has popped its own lists by now)."""
-        cancelled = await self.in_flight.drain(grace_s)
+        done, cancelled = await self._reader.settle(grace_s)
         if cancelled:
             log.warning("%d tasks were still in flight and are left to their successor", cancelled)
-        positions = {TP(topic, partition): offset for (topic, partition), offset in self.acks.positions().items()}
-        if positions:
-            await cast(Any, self.app.consumer)._commit_offsets(positions)
+        if done:
+            await cast(Any, self.app.consumer)._commit_offsets({TP(*where): offset for where, offset in done.items()})
 
     def _lag(self) -> dict[int, int]:
         """Partition -> messages in the log that are not acknowledged, as far as the last fetch told."""
@@ -364,7 +248,7 @@ class Role:
         self._stopping = True
         self.app.flow_control.suspend()
         await self._settle(DRAIN_S)
-        self.acks.revoke()
+        self._reader.end()
         await self.app.stop()
         return 0
 

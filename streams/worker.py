@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ from judges.port import Case, Judgement, ResponseCache
 from ledger.port import StoreError, StoreUnavailable, Tombstone, Vault
 from streams import metrics
 from streams.acks import Token
-from streams.clock import BrokerClock
+from streams.clock import BrokerClock, monotonic
 from streams.dead_letters import Reason, bury
 from streams.ports import Outbox, Record, TooLarge
 from streams.store import patiently
@@ -54,7 +53,7 @@ class Worker:
         if left <= 0:
             await self._send(task, _all_failed(task, "expired"), None)
             return
-        until = time.monotonic() + left - min(_MARGIN_S, left * _MARGIN)
+        until = monotonic() + left - min(_MARGIN_S, left * _MARGIN)
         verdicts, digest = await self._judge(task, until)
         if token.live():
             await self._send(task, verdicts, digest)
@@ -69,11 +68,11 @@ class Worker:
         if stands is None or stands.digest != task.request_digest:
             return _all_failed(task, "request_lost"), None
         cache = _Cache(self.vault.cache(task.evaluation_id, stands.salt))
-        started = time.monotonic()
+        started = monotonic()
         judgement = await self.answer(Case(task.evaluation_id, task.input, task.settings, until, cache))
-        metrics.JUDGEMENT_SECONDS.labels(kind=self.kind).observe(time.monotonic() - started)
+        metrics.JUDGEMENT_SECONDS.labels(kind=self.kind).observe(monotonic() - started)
         try:
-            digest = await patiently(lambda: self._store(task, judgement, stands.salt), time.monotonic() + _MARGIN_S)
+            digest = await patiently(lambda: self._store(task, judgement, stands.salt), monotonic() + _MARGIN_S)
         except StoreUnavailable:
             return _all_failed(task, "store_unavailable"), None
         return judgement.verdicts, digest

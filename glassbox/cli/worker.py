@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from judges.port import Case, Judge, Judgement
     from ledger.evidence import EvidenceVault
     from ledger.merkle_log import MerkleLog
-    from streams.faust_app import Consumer, Role
+    from streams.faust_app import Role
+    from streams.reading import Consumer
 
 log = logging.getLogger("glassbox.worker")
 
@@ -66,8 +67,9 @@ class RoleProcess:
         from ledger.store import FolderStore
         from streams.acks import OrderedAcks
         from streams.clients import check_topics
-        from streams.faust_app import FaustOutbox, InFlight, Role, make_app
+        from streams.faust_app import FaustOutbox, Role, make_app
         from streams.health import serve_health
+        from streams.reading import InFlight
         from streams.topics import REQUESTS, RESULTS, SCORECARDS, judge_topic, topics
 
         role, settings = self.role, self._settings
@@ -117,9 +119,10 @@ class RoleProcess:
         from judges.port import NEEDS
         from judges.run import answer
         from streams.committer import CommitQueue, Committer
-        from streams.faust_app import FaustClosedIds, JoinConsumer, Pool
+        from streams.faust_app import FaustClosedIds
         from streams.intake import Intake
         from streams.joiner import Join
+        from streams.reading import JoinConsumer, Pool
         from streams.worker import Worker
 
         settings, acks, spawn = self._settings, process.acks, process.in_flight.spawn

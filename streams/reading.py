@@ -1,0 +1,159 @@
+"""How a role reads its topic, whatever the transport: who may take an event, how much is worked on at a time, and
+what happens when an assignment ends (DESIGN §4.1 rule 8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from streams import metrics
+from streams.acks import OrderedAcks, Token
+from streams.joiner import Join
+from streams.ports import Record
+
+REVOKE_GRACE_S = 2.0
+"""How long work in flight may take to finish when partitions are revoked."""
+
+
+class Consumer(Protocol):
+    """What a role does with the records of its topic, in order."""
+
+    async def on_record(self, record: Record, token: Token) -> None:
+        """Take one record; may wait to hold back reading. The token is released by the role."""
+        ...
+
+    async def tick(self) -> None:
+        """Called about four times a second."""
+        ...
+
+    def clear(self) -> None:
+        """Partitions were revoked: forget whatever belonged to them."""
+        ...
+
+
+class InFlight:
+    """Tasks whose failure ends the process without acknowledging anything."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
+        self.failed: asyncio.Future[BaseException] | None = None
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        if self.failed is not None and not self.failed.done():
+            self.failed.set_result(error)
+
+    async def drain(self, grace_s: float) -> int:
+        """Wait for the tasks, cancel what is left after `grace_s` seconds; returns how many were cancelled."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=grace_s)
+        left = list(self._tasks)
+        for task in left:
+            task.cancel()
+        return len(left)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A consumer behind its acknowledgements: what any transport calls."""
+
+    consumer: Consumer
+    acks: OrderedAcks
+    in_flight: InFlight
+
+    async def read(self, record: Record, generation: int, acknowledge: Callable[[], object]) -> bool:
+        """Hand over one record that the assignment `generation` fetched; False once the process is about to exit.
+
+        `acknowledge` is called, in the order of offsets, when the record may be forgotten. A record of an assignment
+        that has ended is left to its successor.
+        """
+        token = self.acks.take(record.topic, record.partition, record.offset, generation, acknowledge)
+        if token is None:
+            metrics.STALE.labels(topic=record.topic).inc()
+            return True
+        metrics.CONSUMED.labels(topic=record.topic).inc()
+        try:
+            await self.consumer.on_record(record, token)
+        except Exception as error:
+            self.in_flight.fail(error)
+            return False
+        return True
+
+    async def settle(self, grace_s: float) -> tuple[Mapping[tuple[str, int], int], int]:
+        """Give work in flight its time; returns the positions to commit, and how many tasks are left to a
+        successor."""
+        cancelled = await self.in_flight.drain(grace_s)
+        return self.acks.positions(), cancelled
+
+    def end(self) -> None:
+        """The assignment is over: nothing of it counts any more."""
+        self.acks.revoke()
+        self.consumer.clear()
+
+
+@dataclass
+class Pool:
+    """A `Consumer` that works on up to `size` records at a time and holds back reading beyond `window` open ones
+    (by default 8 × `size`)."""
+
+    handle: Callable[[Record, Token], Awaitable[None]]
+    acks: OrderedAcks
+    in_flight: InFlight
+    size: int
+    window: int = 0
+    _slots: asyncio.Semaphore = field(init=False)
+    _room: asyncio.Event = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.size)
+        self.window = self.window or 8 * self.size
+        self._room = asyncio.Event()
+
+    async def on_record(self, record: Record, token: Token) -> None:
+        await self._slots.acquire()
+        while token.live() and self.acks.open_tokens() > self.window:
+            self._room.clear()  # a slow task at the head: what follows is done but cannot be acknowledged
+            await self._room.wait()
+        self.in_flight.spawn(self._work(record, token))
+
+    async def _work(self, record: Record, token: Token) -> None:
+        try:
+            if token.live():
+                await self.handle(record, token)
+                self.acks.release(token)
+        finally:
+            self._slots.release()
+            self._room.set()
+
+    async def tick(self) -> None:
+        pass
+
+    def clear(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class JoinConsumer:
+    """The join as a `Consumer`: it never holds back reading."""
+
+    join: Join
+
+    async def on_record(self, record: Record, token: Token) -> None:
+        self.join.on_record(record, token)
+
+    async def tick(self) -> None:
+        await self.join.tick()
+
+    def clear(self) -> None:
+        self.join.clear()
