@@ -2,19 +2,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
+HFC := .venv-hfc
 # Universal locks serve every Python from this one up; hashes make an install the same wherever packages come from.
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-annotate --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench lock
+.PHONY: help demo test lint bench lock hfc
 
 help:
 	@echo "make demo   install the base and judge the sample answers on this machine, every proof verified"
 	@echo "make test   install what the tests need and run them all (ARGS='-k merkle' chooses)"
 	@echo "make lint   style, types, import rules, container files, shell"
 	@echo "make bench  ratios against the libraries that GlassBox is built on, and evaluations per second"
+	@echo "make hfc    install hfc into $(HFC), for who must reach Fabric through it"
 	@echo "make lock   write requirements/*.txt anew from pyproject.toml"
 
 demo: $(VENV)/base.stamp
@@ -41,6 +43,7 @@ lock: $(VENV)/bootstrap.stamp
 	@git diff --quiet requirements/bootstrap.txt && touch $(VENV)/bootstrap.stamp || true  # or the next make starts anew
 	$(LOCK) pyproject.toml --all-extras -c requirements/bootstrap.txt -o requirements/dev.txt $(ARGS)
 	$(LOCK) pyproject.toml -c requirements/dev.txt -o requirements/base.txt $(ARGS)
+	$(LOCK) requirements/hfc.in --override requirements/hfc.in -o requirements/hfc.txt $(ARGS)
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null || \
@@ -55,4 +58,13 @@ $(VENV)/bootstrap.stamp: requirements/bootstrap.txt
 $(VENV)/base.stamp $(VENV)/dev.stamp: $(VENV)/%.stamp: requirements/%.txt pyproject.toml $(VENV)/bootstrap.stamp
 	@$(UV) pip install --python $(BIN)/python --quiet --compile-bytecode --require-hashes -r $<
 	@$(UV) pip install --python $(BIN)/python --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+hfc: $(HFC)/hfc.stamp
+
+# --no-deps: the lock is complete, and what fabric-sdk-py itself asks for was overridden.
+$(HFC)/hfc.stamp: requirements/hfc.txt $(VENV)/bootstrap.stamp
+	@$(UV) venv --quiet --clear --python $(BIN)/python $(HFC)
+	@$(UV) pip install --python $(HFC)/bin/python --quiet --require-hashes --no-deps \
+		--build-constraints $< -r $<
 	@touch $@
