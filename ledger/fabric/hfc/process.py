@@ -1,0 +1,121 @@
+"""This side of the process boundary: a worker under another environment's Python, one request at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from asyncio.subprocess import PIPE, Process
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from glassbox.lifeline import die_with
+from ledger.fabric.identity import Signer
+
+WORKER = Path(__file__).with_name("worker.py")
+MAX_LINE = 256 << 20
+"""Longest answer, in bytes: what a Fabric node sends at most, in base64 and with room to spare."""
+_GRACE_S = 2.0
+"""How much longer than asked an answer may take, and how long the worker may take to end, in seconds."""
+_START_S = 30.0
+
+
+class WorkerFailed(Exception):
+    """A request without a result, for whatever reason; the message says which."""
+
+
+class Worker:
+    """Starts with the first request, and anew after a request that failed on its way.
+
+    `opening`: the arguments of the request `open` (worker.py) without the identity, which `signer` has and keeps: the
+    worker asks for signatures. The process ends with this one, and it sees nothing of this one's environment: what
+    is in there are secrets of others.
+    """
+
+    def __init__(self, python: Path, opening: Mapping[str, Any], signer: Signer) -> None:
+        self._python, self._opening, self._signer = python, opening, signer
+        self._process: Process | None = None
+        self._turn = asyncio.Lock()
+
+    async def call(self, name: str, wait_s: float, **arguments: Any) -> Any:
+        """The result of one request (worker.py). Raises WorkerFailed, within `wait_s` and the time a start takes."""
+        async with self._turn:
+            try:
+                if self._process is None or self._process.returncode is not None:
+                    await self._start()
+                return await self._ask(wait_s, {"call": name, "wait_s": wait_s, **arguments})
+            except _Told as told:
+                raise WorkerFailed(str(told)) from None
+            except BaseException:
+                await self._kill()  # its next line might answer this request
+                raise
+
+    async def close(self) -> None:
+        async with self._turn:
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.close()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_GRACE_S):
+                        await self._process.wait()
+            await self._kill()
+
+    async def _start(self) -> None:
+        parent = os.getpid()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                self._python,
+                "-I",  # what it imports is in its own environment
+                WORKER,
+                stdin=PIPE,
+                stdout=PIPE,
+                env={"PATH": os.defpath, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"},
+                start_new_session=True,  # Ctrl-C is for the parent, which may still need it
+                preexec_fn=lambda: die_with(parent),
+                limit=MAX_LINE,
+            )
+        except OSError as error:
+            raise WorkerFailed(f"{self._python} cannot be started: {error.strerror}") from None
+        identity = {"msp_id": self._signer.msp_id, "certificate": self._signer.certificate.decode()}
+        try:
+            await self._ask(_START_S, {"call": "open", **self._opening, **identity})
+        except _Told as told:
+            await self._kill()
+            raise WorkerFailed(f"hfc does not work under {self._python}: {told} (`make hfc` installs it)") from None
+
+    async def _ask(self, wait_s: float, message: Mapping[str, Any]) -> Any:
+        try:
+            async with asyncio.timeout(wait_s + _GRACE_S):
+                while "sign" in (answer := await self._exchange(message)):
+                    message = {"signature": b64encode(self._signer.sign(b64decode(answer["sign"]))).decode()}
+        except TimeoutError:
+            raise WorkerFailed(f"no answer within {wait_s:g} s") from None
+        if "error" in answer:
+            raise _Told(answer["error"])
+        return answer["result"]
+
+    async def _exchange(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            await self._process.stdin.drain()
+            line = await self._process.stdout.readuntil(b"\n")
+        except (ConnectionError, asyncio.IncompleteReadError):
+            raise WorkerFailed(f"the worker ended with exit code {await self._process.wait()}") from None
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    async def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+class _Told(Exception):
+    """The worker's own account of what failed: it goes on working."""
