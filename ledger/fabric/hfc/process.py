@@ -106,7 +106,10 @@ class Worker:
             line = await self._process.stdout.readuntil(b"\n")
         except (ConnectionError, asyncio.IncompleteReadError):
             raise WorkerFailed(f"the worker ended with exit code {await self._process.wait()}") from None
-        answer: dict[str, Any] = json.loads(line)
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError:
+            raise WorkerFailed("the worker's answer is not JSON") from None
         return answer
 
     async def _kill(self) -> None:
