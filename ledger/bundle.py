@@ -4,6 +4,14 @@ Canonical JSON with the keys `schema_version`, `record`, `policy` (null for a ru
 that name, the proof that the receipt carries; with evidence also `salt` (hexadecimal), `request`, `evidence`
 (worker kind -> what that kind found) and, where all of them are still there, `raw`: the raw model outputs that the
 evidence cites (SHA-256 -> base64). Read back by `ledger.verify`.
+
+A Merkle proof has `origin`, `index`, `tree_size`, `path` (hexadecimal, leaf to root) and `checkpoint` (signed note).
+A Fabric proof has `channel`, `chaincode`, `tx_id`, `block_number` and `transaction`: the base64 of the protobuf
+ProcessedTransaction that holds the record in its write set, with the endorsers' signatures over it. A receipt has
+no `transaction`, which is that of a whole batch: `glassbox proof` fetches it. Two things in a Fabric proof are
+signed by nobody and are the word of the peer that was asked: `block_number`, and that the transaction was valid.
+Certificates are judged at the time in the transaction, which its sender wrote, because years later all of them have
+expired; revocation lists are not part of it.
 """
 
 import base64

@@ -1,9 +1,13 @@
 """The offline verifier: `python -m ledger.verify FILE --key VKEY`, for people who trust nobody, us included.
 
 Recomputes everything a proof bundle (ledger.bundle) says: the policy's digest, the record's arithmetic and
-outcome, its leaf, the path to the root, what was disclosed, and the signature over the root. Imports the standard
-library, `cryptography` and the few plain files that define these things, so that it can be read and run alone.
+outcome, what was disclosed, and the ledger's proof: for the Merkle log its leaf, the path to the root and the
+signature over it; for Fabric what the transaction wrote and who endorsed it (ledger.fabric.proof). Imports the
+standard library, `cryptography` and the few plain files that define these things, so that it can be read and run
+alone; a Fabric proof alone needs more, Fabric's message types.
 """
+
+from __future__ import annotations
 
 import argparse
 import base64
@@ -13,9 +17,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from glassbox.contract.canonical import MAX_DEPTH, CanonicalError, canonical, sha256_hex, strict_loads
+from glassbox.contract.canonical import MAX_DEPTH, CanonicalError, canonical, sha256_hex, showable, strict_loads
 from glassbox.contract.record import (
     RecordError,
     check_record,
@@ -26,14 +30,23 @@ from glassbox.contract.record import (
 from ledger import checkpoint, merkle
 from ledger.checkpoint import CheckpointError, KeyFormatError, SignedCheckpoint, VerifierKey
 
+if TYPE_CHECKING:
+    from ledger.fabric.proof import Transaction
+    from ledger.fabric.trust import Trust
+
 SCHEMA_VERSION = "1"
 
 _KEYS = frozenset({"schema_version", "record", "policy", "ledger"})
 _DISCLOSED = frozenset({"salt", "request", "evidence"})
 _OUTPUTS = "raw"
-_PROOF_KEYS = frozenset({"origin", "index", "tree_size", "path", "checkpoint"})
-_BACKENDS = ("merkle", "fabric")
 _HASH = re.compile(r"[0-9a-f]{64}")
+_TEXT, _NUMBER, _DIGITS = "text", "a whole number", "64 lower-case hexadecimal digits"
+_PATH = f"a list of {_DIGITS} each"
+_PROOF_FIELDS = {
+    "merkle": {"origin": _TEXT, "index": _NUMBER, "tree_size": _NUMBER, "path": _PATH, "checkpoint": _TEXT},
+    "fabric": {"channel": _TEXT, "chaincode": _TEXT, "tx_id": _DIGITS, "block_number": _NUMBER, "transaction": _TEXT},
+}
+_LATER = frozenset({"transaction"})  # a receipt is without it: `glassbox proof` fetches it
 
 
 @dataclass(frozen=True)
@@ -53,41 +66,61 @@ class _CannotTell(Exception):
     """The bundle may be right, and this call cannot know."""
 
 
-def verify_bundle(raw: bytes, vkeys: Sequence[str]) -> list[Step]:
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and _HASH.fullmatch(value) is not None
+
+
+_FORMS: dict[str, Callable[[Any], bool]] = {
+    _TEXT: lambda value: isinstance(value, str),
+    _NUMBER: lambda value: type(value) is int,
+    _DIGITS: _is_hash,
+    _PATH: lambda value: isinstance(value, list) and all(map(_is_hash, value)),
+}
+
+
+def verify_bundle(raw: bytes, vkeys: Sequence[str], trust: Trust | None = None) -> list[Step]:
     """Check a bundle's bytes step by step, ending at the first that does not hold (or cannot be told).
 
-    `vkeys`: the verifier keys (NAME+HASH+BASE64) the caller trusts. Raises KeyFormatError for a malformed one.
+    `vkeys`: the verifier keys (NAME+HASH+BASE64) of Merkle logs that the caller trusts; `trust`: the organisations
+    of a Fabric channel. Raises KeyFormatError for a malformed key.
     """
     keys = [VerifierKey.parse(text) for text in vkeys]
     steps: list[Step] = []
     bundle: dict[str, Any] = {}
-
-    def holds(name: str, check: Callable[[], str]) -> bool:
+    for name, check in _checks(raw, bundle, keys, trust):
         try:
             steps.append(Step(name, True, check()))
         except _CannotTell as error:
             steps.append(Step(name, None, str(error)))
         except (_Fails, CanonicalError, RecordError, CheckpointError, merkle.ProofError) as error:
             steps.append(Step(name, False, str(error)))
-        return steps[-1].holds is True
-
-    checks: list[tuple[str, Callable[[], str]]] = [
-        ("format", lambda: _format(raw, bundle)),
-        ("policy", lambda: _policy(bundle)),
-        ("record", lambda: _record(bundle)),
-        ("request", lambda: _request(bundle)),
-        ("evidence", lambda: _evidence(bundle)),
-        (_OUTPUTS, lambda: _raw(bundle)),
-        ("checkpoint", lambda: _checkpoint(bundle)),
-        ("inclusion", lambda: _inclusion(bundle)),
-        ("signature", lambda: _signature(bundle, keys)),
-    ]
-    for name, check in checks:
-        if name in _DISCLOSED | {_OUTPUTS} and name not in bundle:
-            continue
-        if not holds(name, check):
+        if steps[-1].holds is not True:
             break
     return steps
+
+
+def _checks(
+    raw: bytes, bundle: dict[str, Any], keys: Sequence[VerifierKey], trust: Trust | None
+) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Each is made once those before it hold, so that it may rely on them."""
+    yield "format", lambda: _format(raw, bundle)
+    yield "policy", lambda: _policy(bundle)
+    yield "record", lambda: _record(bundle)
+    if "salt" in bundle:
+        yield "request", lambda: _request(bundle)
+        yield "evidence", lambda: _evidence(bundle)
+    if _OUTPUTS in bundle:
+        yield _OUTPUTS, lambda: _raw(bundle)
+    if bundle["ledger"] == "merkle":
+        yield "checkpoint", lambda: _checkpoint(bundle)
+        yield "inclusion", lambda: _inclusion(bundle)
+        yield "signature", lambda: _signature(bundle, keys)
+    else:
+        yield "transaction", lambda: _transaction(bundle)
+        yield "write", lambda: _write(bundle)
+        yield "sender", lambda: _sender(bundle, trust)
+        yield "validity", lambda: _validity(bundle)
+        yield "endorsements", lambda: _endorsements(bundle, trust)
 
 
 def exit_code(steps: Sequence[Step]) -> int:
@@ -116,8 +149,8 @@ def _format(raw: bytes, bundle: dict[str, Any]) -> str:
     if version != SCHEMA_VERSION:
         raise _CannotTell(f"the bundle has format {version[:20]!r}, this verifier knows {SCHEMA_VERSION!r}")
     backend = value.get("ledger")
-    if backend not in _BACKENDS:
-        raise _Fails(f"ledger: one of {', '.join(_BACKENDS)}")
+    if not isinstance(backend, str) or backend not in _PROOF_FIELDS:
+        raise _Fails(f"ledger: one of {', '.join(_PROOF_FIELDS)}")
     disclosed = _DISCLOSED if value.keys() & _DISCLOSED else frozenset[str]()
     if disclosed and _OUTPUTS in value:
         disclosed |= {_OUTPUTS}
@@ -128,26 +161,20 @@ def _format(raw: bytes, bundle: dict[str, Any]) -> str:
     if not isinstance(value["policy"], dict | None):
         raise _Fails("policy: an object or null")
     if disclosed and not _is_hash(value["salt"]):
-        raise _Fails("salt: 64 lower-case hexadecimal digits")
-    if backend == "merkle":
-        _proof_format(value["merkle"])
+        raise _Fails(f"salt: {_DIGITS}")
+    _proof_format(value[backend], backend)
     if canonical(value) != raw:
         raise _Fails("the bundle is not in canonical form (RFC 8785)")
     bundle.update(value)
     return "a proof bundle"
 
 
-def _proof_format(proof: Mapping[str, Any]) -> None:
-    _expect_keys(proof, _PROOF_KEYS, "merkle.")
-    for name in ("origin", "checkpoint"):
-        if not isinstance(proof[name], str):
-            raise _Fails(f"merkle.{name}: text")
-    for name in ("index", "tree_size"):
-        if type(proof[name]) is not int:
-            raise _Fails(f"merkle.{name}: a whole number")
-    path = proof["path"]
-    if not isinstance(path, list) or not all(_is_hash(value) for value in path):
-        raise _Fails("merkle.path: a list of 64 lower-case hexadecimal digits each")
+def _proof_format(proof: Mapping[str, Any], backend: str) -> None:
+    fields = _PROOF_FIELDS[backend]
+    _expect_keys(proof, frozenset(fields.keys() - (_LATER - proof.keys())), f"{backend}.")
+    for name, form in fields.items():
+        if name in proof and not _FORMS[form](proof[name]):
+            raise _Fails(f"{backend}.{name}: {form}")
 
 
 def _policy(bundle: Mapping[str, Any]) -> str:
@@ -189,7 +216,7 @@ def _evidence(bundle: Mapping[str, Any]) -> str:
 def _raw(bundle: Mapping[str, Any]) -> str:
     outputs, cited = bundle[_OUTPUTS], set(cited_outputs(bundle["evidence"]))
     for digest, text in outputs.items():
-        if sha256_hex(_decoded(text)) != digest:
+        if sha256_hex(_decoded(text, "a raw output")) != digest:
             raise _Fails("a raw output is not what its name says")
     if outputs.keys() != cited:
         raise _Fails("the raw outputs are not those that the evidence cites")
@@ -205,19 +232,17 @@ def cited_outputs(evidence: Any) -> Iterator[str]:
             yield value
 
 
-def _decoded(text: Any) -> bytes:
+def _decoded(text: Any, what: str) -> bytes:
     try:
         raw = base64.b64decode(text, validate=True)
     except (TypeError, ValueError):
-        raise _Fails("a raw output is not base64") from None
+        raise _Fails(f"{what} is not base64") from None
     if base64.b64encode(raw).decode() != text:
-        raise _Fails("a raw output is not base64 as RFC 4648 has it")
+        raise _Fails(f"{what} is not base64 as RFC 4648 has it")
     return raw
 
 
 def _checkpoint(bundle: Mapping[str, Any]) -> str:
-    if bundle["ledger"] == "fabric":
-        raise _CannotTell("a Fabric proof needs the extra: pip install 'glassbox[fabric]', then glassbox verify")
     proof, head = bundle["merkle"], _signed(bundle).checkpoint
     if head.origin != proof["origin"]:
         raise _Fails(f"the checkpoint is of the log {head.origin}, the proof of another")
@@ -247,12 +272,81 @@ def _signed(bundle: Mapping[str, Any]) -> SignedCheckpoint:
     return checkpoint.parse(bundle["merkle"]["checkpoint"])
 
 
+def _transaction(bundle: Mapping[str, Any]) -> str:
+    proof, found = bundle["fabric"], _read(bundle)
+    for name, other in (("channel", found.channel), ("chaincode", found.chaincode), ("tx_id", found.tx_id)):
+        if other != proof[name]:
+            raise _Fails(f"the proof names another {name} than the transaction, {showable(other)}")
+    return f"transaction {found.tx_id} of {showable(found.chaincode)} on channel {showable(found.channel)}"
+
+
+def _write(bundle: Mapping[str, Any]) -> str:
+    record, found = bundle["record"], _read(bundle)
+    key = f"record/{record['evaluation_id']}"
+    if key not in found.writes:
+        raise _Fails(f"the transaction does not write {key}")
+    if found.writes[key] != record_bytes(record):
+        raise _Fails(f"the transaction writes other bytes under {key}")
+    if not found.created(record["evaluation_id"]):
+        raise _Fails("the chaincode did not answer that it created this record")
+    return "it creates this record"
+
+
+def _sender(bundle: Mapping[str, Any], trust: Trust | None) -> str:
+    from ledger.fabric.proof import check_sender
+
+    found = _read(bundle)
+    known = check_sender(found, trust.authorities if trust else {})
+    return f"sent by {found.sender}" + ("" if known else " (whom you did not name: the signature alone was checked)")
+
+
+def _validity(bundle: Mapping[str, Any]) -> str:
+    found = _read(bundle)
+    if found.validation != "VALID":
+        raise _Fails(f"the transaction was not valid in its block ({found.validation}): it wrote nothing")
+    return f"valid in block {bundle['fabric']['block_number']} by the word of the peer that was asked"
+
+
+def _endorsements(bundle: Mapping[str, Any], trust: Trust | None) -> str:
+    from ledger.fabric.proof import endorsed
+
+    found = _read(bundle)
+    by, unnamed = endorsed(found, trust.authorities if trust else {})
+    others = f"{', '.join(map(showable, unnamed))}, whom you did not name: use --root MSPID=FILE.pem"
+    if not found.endorsements:
+        raise _Fails("the transaction is endorsed by nobody")
+    if trust is None or not trust.roots:
+        raise _CannotTell(f"all else holds, but the transaction is endorsed by {others}")
+    if trust.endorsements is None and (absent := sorted(trust.roots.keys() - by)):
+        raise _Fails(
+            f"{', '.join(absent)} did not endorse it: --root names those who must have; if fewer of them are enough, "
+            "say how many with --endorsements"
+        )
+    required = trust.endorsements or len(trust.roots)
+    count = f"endorsed by {len(by)} of the {required} organisations that you ask for ({', '.join(by) or 'none'})"
+    if len(by) < required <= len(by) + len(unnamed):
+        raise _CannotTell(f"all else holds, but the transaction is {count} and by {others}")
+    if len(by) < required:
+        raise _Fails(f"the transaction is {count}")
+    return f"endorsed by {', '.join(by)} (certificates as of {found.time:%Y-%m-%dT%H:%M:%SZ}, the sender's word)"
+
+
+def _read(bundle: Mapping[str, Any]) -> Transaction:
+    try:
+        from ledger.fabric import proof
+    except ImportError:
+        raise _CannotTell(
+            "a Fabric proof needs the extra: pip install 'glassbox[fabric]', then glassbox verify"
+        ) from None
+    if "transaction" not in bundle["fabric"]:
+        raise _CannotTell(
+            f"the transaction is not in the bundle: fetch it with glassbox proof {bundle['record']['evaluation_id']}"
+        )
+    return proof.read(_decoded(bundle["fabric"]["transaction"], "fabric.transaction"))
+
+
 def _salted(bundle: Mapping[str, Any], content: Any) -> str:
     return sha256_hex(bytes.fromhex(bundle["salt"]) + canonical(content))
-
-
-def _is_hash(value: Any) -> bool:
-    return isinstance(value, str) and _HASH.fullmatch(value) is not None
 
 
 def _expect_keys(value: Mapping[str, Any], expected: frozenset[str], prefix: str) -> None:
@@ -273,13 +367,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--key", metavar="VKEY", action="append", default=[], help="a verifier key that you trust (repeatable)"
     )
+    parser.add_argument(
+        "--root",
+        metavar="MSPID=FILE.pem",
+        action="append",
+        default=[],
+        help="an organisation that must have endorsed a Fabric proof, and its certificate authorities (repeatable)",
+    )
+    parser.add_argument("--endorsements", metavar="N", type=int, help="how many of them are enough (default: all)")
     parser.add_argument("--json", action="store_true", help="print every step as JSON")
     options = parser.parse_args(arguments)
     try:
         raw = Path(options.file).read_bytes()
-        steps = verify_bundle(raw, options.key)
+        steps = verify_bundle(raw, options.key, trusted(options.root, options.endorsements))
     except (OSError, KeyFormatError) as error:
-        reason = f"{options.file}: {error.strerror}" if isinstance(error, OSError) else f"--key: {error}"
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         sys.stderr.write(f"cannot tell: {reason}\n")
         return 2
     if options.json:
@@ -288,6 +390,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         sys.stdout.write(summary(steps) + "\n")
     return exit_code(steps)
+
+
+def trusted(roots: Sequence[str], endorsements: int | None) -> Trust | None:
+    """The organisations that the options `--root` and `--endorsements` name. Raises KeyFormatError and OSError."""
+    if not roots and endorsements is None:
+        return None
+    from ledger.fabric.trust import Trust
+
+    return Trust.from_options(roots, endorsements)
 
 
 if __name__ == "__main__":

@@ -82,18 +82,34 @@ def verify(
     key: Annotated[
         list[str] | None, typer.Option(metavar="VKEY", help="A verifier key that you trust; may be given again.")
     ] = None,
+    root: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MSPID=FILE.pem",
+            help="Fabric: an organisation that must have endorsed, and its certificate authorities; repeatable.",
+        ),
+    ] = None,
+    endorsements: Annotated[
+        int | None, typer.Option(metavar="N", help="Fabric: how many of them are enough; all, if left out.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a proof bundle: arithmetic, outcome, bytes, place in the log, signature. Needs no network and no ledger.
+    """Check a proof bundle: arithmetic, outcome, bytes, place on the ledger, signatures. Needs no network, no ledger.
+
+    A Fabric proof shows what a transaction wrote and who endorsed it. That it was
+    valid, and in which block, is the word of the peer that was asked. Certificates
+    are judged at the time that the sender wrote; no revocation list is asked for.
 
     Exit 0 it holds, 1 it does not, 2 it could not be told (such as: signed by a key that you did not name).
 
     Example: glassbox verify proof.json --key "$(cat auditor.vkey)"
+
+    Example: glassbox verify proof.json --root Org1MSP=org1-ca.pem --root Org2MSP=org2-ca.pem
     """
-    from ledger.verify import exit_code, summary, verify_bundle
+    from ledger.verify import exit_code, summary, trusted, verify_bundle
 
     raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    steps = verify_bundle(raw, key or [])
+    steps = verify_bundle(raw, key or [], trusted(root or [], endorsements))
     if as_json:
         print(json.dumps([{"check": step.name, "holds": step.holds, "detail": step.detail} for step in steps]))
     else:

@@ -20,11 +20,14 @@ from fabric_protos.peer import chaincode_pb2, proposal_pb2, proposal_response_pb
 from google.protobuf.message import DecodeError, Message
 
 from glassbox.contract.canonical import CanonicalError, showable, strict_loads
-from ledger.fabric.trust import Identity, Trust
+from ledger.fabric.trust import Authority, Identity
 from ledger.merkle import ProofError
 
 MAX_TRANSACTION = 100 * 1024 * 1024
 """Longest transaction read, in bytes: the most that Fabric's own gRPC takes."""
+
+MAX_ENDORSEMENTS = 256
+"""Most endorsements read: far more than a channel has organisations."""
 
 _OK_BELOW = 400  # shim.ERRORTHRESHOLD: a chaincode that answers more has failed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,19 +35,20 @@ _M = TypeVar("_M", bound=Message)
 
 
 class Endorsement(NamedTuple):
-    """A signature over `signed` by whoever the identity is of; not checked."""
+    """Who is said to have endorsed, those bytes as they were signed, and the signature; not checked."""
 
     endorser: Identity
+    identity: bytes
     signature: bytes
-    signed: bytes
 
 
 @dataclass(frozen=True)
 class Transaction:
     """A transaction whose parts belong together. Signatures are checked by `check_sender` and `endorsed`.
 
-    `time`: as the sender wrote it. `validation`: the peer's word, a name of TxValidationCode. `writes`: key ->
-    value in the chaincode's own namespace, None for a deletion. `answer`: what the chaincode answered, as JSON.
+    `time`: as the sender wrote it. `validation`: the peer's word, a name of TxValidationCode. `signed` is signed by
+    the sender, `response` with their identity by the endorsers. `writes`: key -> value in the chaincode's own
+    namespace, None for a deletion. `answer`: what the chaincode answered, as JSON.
     """
 
     channel: str
@@ -55,6 +59,7 @@ class Transaction:
     sender: Identity
     signature: bytes
     signed: bytes
+    response: bytes
     writes: Mapping[str, bytes | None]
     answer: Any
     endorsements: tuple[Endorsement, ...]
@@ -102,6 +107,8 @@ def read(raw: bytes) -> Transaction:
     if answered.proposal_hash != sha256(proposal).digest():
         raise ProofError("what was endorsed answers another proposal than this transaction's")
     result = _parse(proposal_pb2.ChaincodeAction, answered.extension, "the chaincode's result")
+    if len(action.action.endorsements) > MAX_ENDORSEMENTS:
+        raise ProofError(f"the transaction has more than {MAX_ENDORSEMENTS} endorsements")
     chaincode = extension.chaincode_id.name
     if {result.chaincode_id.name, _invoked(action.chaincode_proposal_payload)} != {chaincode}:
         raise ProofError("the transaction does not name one chaincode throughout")
@@ -116,23 +123,24 @@ def read(raw: bytes) -> Transaction:
         sender=_identity(sender.creator, "the sender's identity"),
         signature=envelope.signature,
         signed=envelope.payload,
+        response=response,
         writes=_writes(result.results, chaincode),
         answer=_answer(result.response.payload),
         endorsements=tuple(
-            Endorsement(_identity(each.endorser, "an endorser's identity"), each.signature, response + each.endorser)
+            Endorsement(_identity(each.endorser, "an endorser's identity"), each.endorser, each.signature)
             for each in action.action.endorsements
         ),
     )
 
 
-def check_sender(transaction: Transaction, trust: Trust) -> bool:
+def check_sender(transaction: Transaction, authorities: Mapping[str, Authority]) -> bool:
     """Check the sender's signature over the transaction; and its certificate, where its organisation is named.
 
     Returns whether it is named. Raises ProofError.
     """
     sender = transaction.sender
     sender.verify(transaction.signature, transaction.signed, "the transaction")
-    authority = trust.authorities.get(sender.msp_id)
+    authority = authorities.get(sender.msp_id)
     if authority is None:
         return False
     sender.check(authority, transaction.time)
@@ -146,7 +154,7 @@ class Endorsed(NamedTuple):
     unnamed: list[str]
 
 
-def endorsed(transaction: Transaction, trust: Trust) -> Endorsed:
+def endorsed(transaction: Transaction, authorities: Mapping[str, Authority]) -> Endorsed:
     """Check every endorsement by an organisation that is named: chain, role peer, signature. An organisation counts
     once, however many of its peers signed. Raises ProofError for one that does not verify.
 
@@ -154,13 +162,13 @@ def endorsed(transaction: Transaction, trust: Trust) -> Endorsed:
     and there is no better time that does not come from a peer.
     """
     by, unnamed = set(), set()
-    for endorser, signature, signed in transaction.endorsements:
-        authority = trust.authorities.get(endorser.msp_id)
+    for endorser, identity, signature in transaction.endorsements:
+        authority = authorities.get(endorser.msp_id)
         if authority is None:
             unnamed.add(endorser.msp_id)
             continue
         endorser.check(authority, transaction.time, role="peer")
-        endorser.verify(signature, signed, "the endorsement")
+        endorser.verify(signature, transaction.response + identity, "the endorsement")
         by.add(endorser.msp_id)
     return Endorsed(sorted(by), sorted(unnamed))
 

@@ -20,6 +20,7 @@ from cryptography.x509 import verification
 from cryptography.x509.oid import NameOID
 
 from glassbox.contract.canonical import showable
+from ledger.checkpoint import KeyFormatError
 from ledger.merkle import ProofError
 
 _ROLES = frozenset({"admin", "client", "orderer", "peer"})
@@ -29,16 +30,12 @@ _ANY = verification.ExtensionPolicy.permit_all()
 _AUTHORITY = _ANY.require_present(x509.BasicConstraints, verification.Criticality.AGNOSTIC, None)
 
 
-class TrustError(ValueError):
-    """An option by which nobody can be trusted; the message says what to give instead."""
-
-
 @dataclass(frozen=True)
 class Trust:
     """`roots`: MSP id -> PEM files of that organisation's certificate authorities, with at least one root; the
     others are intermediates. `endorsements`: how many of the named organisations must have endorsed; None: all.
 
-    Raises TrustError for what is no such file or number.
+    Raises KeyFormatError for what is no such file or number.
     """
 
     roots: Mapping[str, Sequence[bytes]]
@@ -46,20 +43,20 @@ class Trust:
 
     def __post_init__(self) -> None:
         if self.endorsements is not None and self.endorsements < 1:
-            raise TrustError(f"{self.endorsements} endorsements prove nothing: ask for 1 or more")
+            raise KeyFormatError(f"{self.endorsements} endorsements prove nothing: ask for 1 or more")
         assert self.authorities is not None  # read now, so that a wrong file is the caller's mistake at once
 
     @classmethod
     def from_options(cls, roots: Sequence[str], endorsements: int | None = None) -> "Trust":
         """Of the command's options, each root `MSPID=FILE`; an organisation named twice has both files.
 
-        Raises TrustError and OSError.
+        Raises KeyFormatError and OSError.
         """
         files: dict[str, list[bytes]] = {}
         for text in roots:
             msp_id, equals, file = text.partition("=")
             if not (msp_id and equals and file):
-                raise TrustError(f"{showable(text)}: an organisation and its root has the form MSPID=FILE.pem")
+                raise KeyFormatError(f"{showable(text)}: an organisation and its root has the form MSPID=FILE.pem")
             files.setdefault(msp_id, []).append(Path(file).read_bytes())
         return cls(files, endorsements)
 
@@ -78,22 +75,22 @@ class Authority:
 
     @classmethod
     def read(cls, msp_id: str, files: Sequence[bytes]) -> "Authority":
-        """Raises TrustError."""
+        """Raises KeyFormatError."""
         try:
             certificates = [found for file in files for found in x509.load_pem_x509_certificates(file)]
             for certificate in certificates:
                 if not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
-                    raise TrustError(
+                    raise KeyFormatError(
                         f"{_common_name(certificate)} is no certificate authority: for {msp_id} give its root "
                         "(msp/cacerts of the organisation)"
                     )
         except (ValueError, UnsupportedAlgorithm, x509.ExtensionNotFound) as error:
-            if isinstance(error, TrustError):
+            if isinstance(error, KeyFormatError):
                 raise
-            raise TrustError(f"what is given for {msp_id} is no PEM file of certificate authorities") from None
+            raise KeyFormatError(f"what is given for {msp_id} is no PEM file of certificate authorities") from None
         roots = tuple(found for found in certificates if found.issuer == found.subject)
         if not roots:
-            raise TrustError(f"what is given for {msp_id} holds intermediate authorities alone: add their root")
+            raise KeyFormatError(f"what is given for {msp_id} holds no root (a certificate that its owner issued)")
         return cls(roots, tuple(found for found in certificates if found not in roots))
 
     def check(self, certificate: x509.Certificate, at: datetime) -> None:

@@ -278,13 +278,6 @@ def test_a_forged_signature_does_not_verify() -> None:
     )
 
 
-def test_a_fabric_bundle_names_the_extra() -> None:
-    document = {name: value for name, value in DOCUMENT.items() if name != "merkle"}
-    steps = verify_bundle(canonical({**document, "ledger": "fabric", "fabric": {}}), [VKEY])
-    assert exit_code(steps) == 2
-    assert "pip install 'glassbox[fabric]'" in summary(steps)
-
-
 def test_spaces_are_not_canonical() -> None:
     assert outcome(json.dumps(DOCUMENT).encode()) == (
         "does not hold (format): the bundle is not in canonical form (RFC 8785)"
@@ -319,7 +312,7 @@ def test_wrong_use_is_a_sentence_and_2(tmp_path: Path, file: Path, capsys: pytes
     assert verify.main([str(tmp_path / "absent.json"), "--key", VKEY]) == 2
     assert "No such file" in capsys.readouterr().err
     assert verify.main([str(file), "--key", "nonsense"]) == 2
-    assert capsys.readouterr().err.startswith("cannot tell: --key: a verifier key has the form")
+    assert capsys.readouterr().err.startswith("cannot tell: a verifier key has the form")
 
 
 ISOLATED = """
@@ -349,3 +342,15 @@ def test_it_runs_on_the_standard_library_and_cryptography_alone(file: Path) -> N
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == outcome(BUNDLE) + "\n"
+
+
+def test_a_fabric_proof_names_the_extra_where_it_is_absent(file: Path) -> None:
+    document = {name: value for name, value in DOCUMENT.items() if name != "merkle"}
+    fabric = {"channel": "glassbox", "chaincode": "scorecards", "tx_id": "00" * 32, "block_number": 1}
+    file.write_bytes(canonical({**document, "ledger": "fabric", "fabric": fabric}))
+    done = subprocess.run([sys.executable, "-c", ISOLATED, str(file)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (
+        2,
+        "cannot tell (transaction): a Fabric proof needs the extra: pip install 'glassbox[fabric]', "
+        "then glassbox verify\n",
+    ), done.stderr
