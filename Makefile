@@ -45,7 +45,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
-	$(BIN)/shellcheck .ci/run
+	$(BIN)/shellcheck .ci/run deploy/fabric/builder/bin/*
 
 # dev first: base is resolved inside it, so that users run the versions that the tests ran.
 lock: $(VENV)/bootstrap.stamp
