@@ -24,9 +24,16 @@ class Reason:
 
 
 def headers(
-    reason: Reason, source: Source, first_seen: int, evaluation_id: str | None, tenant: str | None, attempt: str = "0"
+    reason: Reason,
+    source: Source,
+    first_seen: int,
+    evaluation_id: str | None,
+    tenant: str | None,
+    attempt: str = "0",
+    original: str = "",
 ) -> dict[str, str]:
-    """The headers of a dead letter. `first_seen`: append time of the original in ms."""
+    """The headers of a dead letter. `first_seen`: append time of the message in ms. `attempt`: how often the request
+    was redriven, `original`: where it stood at first (TOPIC/PARTITION/OFFSET), if it was."""
     named = {
         "reason": reason.code,
         "field": reason.field,
@@ -35,6 +42,7 @@ def headers(
         "source_partition": str(source.partition),
         "source_offset": str(source.offset),
         "attempt": attempt,
+        "original": original,
         "first_seen": rfc3339(first_seen),
         "evaluation_id": evaluation_id or "",
         "tenant": tenant or "",
@@ -59,6 +67,7 @@ async def bury(
     """
     where = source or Source(topic=record.topic, partition=record.partition, offset=record.offset)
     attempt = record.headers.get("attempt", b"0").decode("ascii", "replace")
+    original = record.headers.get("original", b"").decode("utf-8", "replace")
     value = record.value if with_content else None
     key = record.key
     if key is None and value is None:  # clients refuse such a message
@@ -67,7 +76,7 @@ async def bury(
         DEAD_LETTERS,
         key,
         value,
-        headers=headers(reason, where, record.timestamp, evaluation_id, tenant, attempt),
+        headers=headers(reason, where, record.timestamp, evaluation_id, tenant, attempt, original),
         partition=record.partition,
     )
     metrics.DEAD_LETTERS.labels(reason=reason.code).inc()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from glassbox.cli.inputs import Line, evaluation_id_of
@@ -14,20 +13,9 @@ from glassbox.cli.tracking import Answer, Tracker
 if TYPE_CHECKING:
     from glassbox.contract.events import Receipt
     from streams.clients import Broker
+    from streams.redrive import DeadLetter
 
 _BATCH = 500
-
-
-@dataclass(frozen=True)
-class DeadLetter:
-    """`headers` as the pipeline wrote them: reason, field, detail, source_topic, source_partition, source_offset …;
-    `value` is the original message, None where it was left out."""
-
-    headers: dict[str, str]
-    key: bytes | None
-    value: bytes | None
-    partition: int
-    offset: int
 
 
 class Feed:
@@ -42,20 +30,23 @@ class Feed:
 
     def read(self, timeout_s: float) -> Iterator[Receipt | DeadLetter]:
         from glassbox.contract.events import Receipt
+        from streams.redrive import note_of
 
         for message in self._consumer.consume(_BATCH, timeout_s):
             if message.error():
                 continue  # the client goes on by itself; the topic's end is one of these
             if message.topic() == self._receipts:
                 yield Receipt.model_validate_json(message.value() or b"")
-            else:
-                yield dead_letter(message)
+            elif note_of((letter := dead_letter(message)).headers) is None:
+                yield letter
 
     def close(self) -> None:
         self._consumer.close()
 
 
 def dead_letter(message: Any) -> DeadLetter:
+    from streams.redrive import DeadLetter
+
     headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
     return DeadLetter(headers, message.key(), message.value(), message.partition(), message.offset())
 
@@ -94,6 +85,8 @@ class Submission:
             time.sleep(timeout_s)
             return []
         found: list[Answer] = []
+        from streams.redrive import DeadLetter
+
         for event in self._feed.read(timeout_s):
             now = time.monotonic()
             if isinstance(event, DeadLetter):

@@ -12,6 +12,7 @@ from glassbox.cli import (
     config,
     dead_letters,
     demo,
+    erase,
     judge,
     policy,
     proof,
@@ -52,7 +53,7 @@ def _root(
 
 for _command in (
     *(up.up, demo.demo, judge.judge, submit.submit, watch.watch, show.show),
-    *(proof.proof, proof.verify, recompute.recompute, agreement.agreement),
+    *(proof.proof, proof.verify, recompute.recompute, erase.erase, agreement.agreement),
 ):
     app.command()(_command)
 app.add_typer(topics.app, name="topics")

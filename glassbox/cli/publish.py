@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,16 @@ class Publisher:
         if kind is None:
             self.flush()
 
-    def send(self, topic: Topic, key: bytes | None, value: bytes, delivered: Delivered | None = None) -> None:
+    def send(
+        self,
+        topic: Topic,
+        key: bytes | None,
+        value: bytes | None,
+        delivered: Delivered | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        partition: int | None = None,
+    ) -> None:
         def report(error: Any, message: Any) -> None:
             if error is not None:
                 self._failure = self._failure or str(error)
@@ -45,6 +54,10 @@ class Publisher:
 
         # The embedded broker keeps the timestamp that the producer sets.
         arguments: dict[str, Any] = {"value": value, "key": key, "on_delivery": report}
+        if headers is not None:
+            arguments["headers"] = dict(headers)
+        if partition is not None:
+            arguments["partition"] = partition
         while True:
             try:
                 self._producer.produce(topic.name, timestamp=time.time_ns() // 1_000_000, **arguments)

@@ -12,8 +12,8 @@ import typer
 from glassbox.cli.judge import JsonOption
 
 if TYPE_CHECKING:
-    from glassbox.cli.answers import DeadLetter
     from glassbox.contract.events import Receipt
+    from streams.redrive import DeadLetter
 
 
 def watch(
@@ -58,9 +58,9 @@ def _columns(
 
 
 def _line(event: Receipt | DeadLetter, policies: Mapping[str, dict[str, Any]], judges: Mapping[str, str]) -> str | None:
-    from glassbox.cli.answers import DeadLetter
     from glassbox.cli.cards import row, short, short_id
     from glassbox.cli.submit import describe
+    from streams.redrive import DeadLetter
 
     if isinstance(event, DeadLetter):
         headers = event.headers
@@ -75,7 +75,7 @@ def _line(event: Receipt | DeadLetter, policies: Mapping[str, dict[str, Any]], j
 
 
 def _json_of(event: Receipt | DeadLetter) -> str | None:
-    from glassbox.cli.answers import DeadLetter
+    from streams.redrive import DeadLetter
 
     if isinstance(event, DeadLetter):
         return json.dumps({"dead_letter": event.headers}, ensure_ascii=False)

@@ -192,6 +192,59 @@ def test_one_id_with_two_contents_is_a_dead_letter(folder: Path, run: Run, museu
     assert answer["dead_letter"]["reason"] == "id_reused"
 
 
+def test_dead_letters_are_redriven_once_or_let_go(folder: Path, run: Run, museum: dict[str, Any]) -> None:
+    (folder / "dead.jsonl").write_bytes(b"\n".join([request(evaluation_id="late", policy="later"), b"{"]) + b"\n")
+    run("submit", "dead.jsonl", "--wait", code=1)
+    listed = {
+        letter["field"]: letter["id"]
+        for letter in map(json.loads, run("dead-letters", "list", "--since", "1h", "--json").stdout.splitlines())
+        if letter["field"] in ("policy", "body")
+    }
+    late, broken = listed["policy"], listed["body"]
+    assert "say which" in run("dead-letters", "redrive", code=2).stderr
+    assert "1 would be redriven" in run("dead-letters", "redrive", late, "--dry-run").stdout
+    sent = run("dead-letters", "redrive", late, "--comment", "try", "--json")
+    assert [json.loads(line) for line in sent.stdout.splitlines()] == [{"id": late, "result": "redriven"}]
+    again = json.loads(run("dead-letters", "redrive", late, "--json", code=1).stdout)
+    assert again["result"] == "refused"
+    assert "it was redriven at" in again["why"]
+    assert "1 discarded" in run("dead-letters", "discard", broken).stdout
+    assert "it was discarded at" in run("dead-letters", "redrive", broken, code=1).stdout
+
+    def second() -> list[dict[str, Any]]:
+        found = map(
+            json.loads, run("dead-letters", "list", "--source", "glassbox.requests", "--json").stdout.splitlines()
+        )
+        return [letter for letter in found if letter["attempt"] == "1"]
+
+    end = time.monotonic() + 30
+    while not (died := second()) and time.monotonic() < end:
+        pass
+    assert [letter["field"] for letter in died] == ["policy"], "nothing was mended, so it died again, counted"
+    assert not {late, broken} & {letter["id"] for letter in died}
+    every = {json.loads(line)["id"] for line in run("dead-letters", "list", "--all", "--json").stdout.splitlines()}
+    assert {late, broken} <= every
+
+
+def test_erasing_leaves_a_proof_without_content(folder: Path, run: Run, museum: dict[str, Any]) -> None:
+    (folder / "private.jsonl").write_bytes(request(evaluation_id="private") + b"\n")
+    run("submit", "private.jsonl", "--wait")
+    assert "say --yes" in run("erase", "private", code=2).stderr
+    assert "its content is erased" in run("erase", "private", "--yes").stdout
+    assert "erased before" in run("erase", "private", "--yes").stdout
+    assert "nothing is stored" in run("erase", "priv", "--yes", code=1).stdout
+    run("proof", "private", "-o", "private.json")
+    assert "was erased" in run("proof", "private", "-o", "more.json", "--with-evidence", code=2).stderr
+    key = next(line.split()[1] for line in (folder / "up.out").read_text().splitlines() if line.startswith("key"))
+    assert run("verify", "private.json", "--key", key).stdout.startswith("holds")
+    said = run("submit", "private.jsonl", "--wait", "--json", code=1).stdout.splitlines()[0]
+    assert json.loads(said)["dead_letter"]["reason"] == "erased"
+    run("erase", "never-came", "--ahead", "--yes")
+    (folder / "ahead.jsonl").write_bytes(request(evaluation_id="never-came") + b"\n")
+    said = run("submit", "ahead.jsonl", "--wait", "--json", code=1).stdout.splitlines()[0]
+    assert json.loads(said)["dead_letter"]["reason"] == "erased"
+
+
 def test_topics_and_policies(run: Run) -> None:
     assert run("topics", "create").stdout == "every topic is there\n"
     described = json.loads(run("topics", "describe", "--json").stdout)
