@@ -116,6 +116,9 @@ class Fabric:
         self.state, self.network, self.bin = state, network, tools()
         self.orderer_tls = state / "crypto/ordererOrganizations/example.com/orderers/orderer.example.com/tls"
 
+    def organisation(self, n: int) -> Path:
+        return self.state / f"crypto/peerOrganizations/org{n}.example.com"
+
     def write_configuration(self) -> None:
         """Certificates, each node's settings and the channel's first block."""
         keys = HERE / "crypto-config.yaml"
@@ -129,6 +132,9 @@ class Fabric:
             own = {"domain": domain, "host": f"peer0.{domain}", "msp_id": f"Org{n}MSP"}
             ports = {name: self.network.ports[f"{name}{n}"] for name in ("peer", "operations")}
             self.fill("core.yaml", self.state / f"peer{n}", {**values, **own, **ports})
+        authorities = (self.organisation(n) / "msp/tlscacerts" for n in self.network.organisations)
+        known = [file.read_text() for folder in authorities for file in folder.iterdir()]
+        (self.state / "tls-ca.pem").write_text("".join(known))  # by which a client knows every peer
         profile = "OneOrganisation" if self.network.orgs == 1 else "TwoOrganisations"
         block: Arguments = ["-outputBlock", self.state / "channel.block"]
         command = [self.bin / "configtxgen", "-profile", profile, "-channelID", CHANNEL, *block]
@@ -157,7 +163,7 @@ class Fabric:
 
     def peer(self, n: int, *arguments: str | Path, seconds: float = 0) -> str:
         """The peer command as the administrator of organisation `n`, tried again for some seconds."""
-        admin = self.state / f"crypto/peerOrganizations/org{n}.example.com/users/Admin@org{n}.example.com"
+        admin = self.organisation(n) / f"users/Admin@org{n}.example.com"
         settings = {
             **os.environ,
             "FABRIC_CFG_PATH": str(self.state / f"peer{n}"),
@@ -206,8 +212,8 @@ class Fabric:
             package_id = (self.state / f"peer{n}" / "package-id").read_text()
             approve = [*definition, "--package-id", package_id]  # at first the orderer may still elect itself
             self.peer(n, "lifecycle", "chaincode", "approveformyorg", *approve, seconds=PATIENCE)
-            ca = self.state / f"crypto/peerOrganizations/org{n}.example.com/peers/peer0.org{n}.example.com/tls/ca.crt"
-            peers += ["--peerAddresses", self.network.address(f"peer{n}"), "--tlsRootCertFiles", ca]
+            peers += ["--peerAddresses", self.network.address(f"peer{n}")]
+            peers += ["--tlsRootCertFiles", self.organisation(n) / f"peers/peer0.org{n}.example.com/tls/ca.crt"]
         self.peer(1, "lifecycle", "chaincode", "commit", *definition, *peers)
         question = json.dumps({"Args": ["org.hyperledger.fabric:GetMetadata"]})
         for n in self.network.organisations:
