@@ -78,12 +78,8 @@ class LogFile:
     @contextmanager
     def trouble(self) -> Iterator[None]:
         """Turn SQLite's errors into LedgerUnavailable."""
-        try:
+        with sqlite_trouble(f"the ledger {self.path}"):
             yield
-        except sqlite3.Error as error:
-            # The low byte is the primary code (sqlite.org/rescode.html).
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            raise LedgerUnavailable(f"the ledger {self.path}: {_NEXT_STEP.get(code, str(error))}") from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -170,6 +166,17 @@ class LogFile:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+@contextmanager
+def sqlite_trouble(what: str) -> Iterator[None]:
+    """Turn SQLite's errors into LedgerUnavailable, with the next step for `what`, a file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        # The low byte is the primary code (sqlite.org/rescode.html).
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        raise LedgerUnavailable(f"{what}: {_NEXT_STEP.get(code, str(error))}") from error
 
 
 def _connect(path: Path, *, write: bool) -> sqlite3.Connection:

@@ -33,6 +33,7 @@ from ledger.port import (
     Refused,
     UnknownPolicy,
     UnknownReference,
+    check_appendable,
 )
 
 T = TypeVar("T")
@@ -141,16 +142,14 @@ class MerkleLog:
                     raise RecordError("evaluation_id", "text")
                 standing = fresh.get(evaluation_id) or self._standing(evaluation_id)
                 if standing is None:
-                    self._check(dict(record))
+                    self._check(record)
                     self._points_to(record, fresh)
                     fresh[evaluation_id] = raw
                     answers.append(("created", evaluation_id))
                 else:
                     answers.append(("exists" if standing == raw else "conflict", evaluation_id))
             except (RecordError, CanonicalError) as error:
-                rule = error.rule if isinstance(error, RecordError) else error.reason
-                known = evaluation_id if isinstance(evaluation_id, str) else None
-                answers.append(Refused(known, error.field, rule))
+                answers.append(Refused.because(record, error))
         if fresh:
             self._write(fresh)
         receipts = iter(self._receipts([answer for answer in answers if not isinstance(answer, Refused)]))
@@ -160,10 +159,8 @@ class MerkleLog:
         found = self._file.leaf(evaluation_id)
         return None if found is None else found[1]
 
-    def _check(self, record: dict[str, Any]) -> None:
-        if record.get("kind") == "policy":
-            raise RecordError("kind", "scorecard, run or review: a policy goes on the ledger with its content")
-        check_shape(record)
+    def _check(self, record: Record) -> None:
+        check_appendable(record)
         if record["kind"] == "scorecard":
             cited = record["policy_digest"]
             policy = self._policy(cited)  # was checked when it was registered

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from glassbox.contract.canonical import sha256_hex
+from glassbox.contract.canonical import CanonicalError, sha256_hex
+from glassbox.contract.record import RecordError, check_shape
 
 Record = Mapping[str, Any]
 """A Record v1 as plain JSON values (glassbox.contract.record)."""
@@ -15,7 +16,8 @@ class LedgerError(Exception):
 
 
 class LedgerUnavailable(LedgerError):
-    """Ledger trouble: disk full, locked, read-only, damaged. Nothing was written: wait and append again."""
+    """Ledger trouble: disk full, read-only, damaged; peers away, setup wrong. Wait and append again: what was written
+    before the trouble stands, and is not written twice."""
 
 
 class UnknownPolicy(LedgerUnavailable):
@@ -72,8 +74,21 @@ class Refused:
     field: str
     rule: str
 
+    @classmethod
+    def because(cls, record: Record, error: RecordError | CanonicalError) -> "Refused":
+        known = record.get("evaluation_id")
+        rule = error.rule if isinstance(error, RecordError) else error.reason
+        return cls(known if isinstance(known, str) else None, error.field, rule)
+
 
 AppendResult = Receipt | Refused
+
+
+def check_appendable(record: Record) -> None:
+    """Raise RecordError unless this has the shape of a record that `Ledger.append` takes: any but a policy's."""
+    if record.get("kind") == "policy":
+        raise RecordError("kind", "scorecard, run or review: a policy goes on the ledger with its content")
+    check_shape(dict(record))
 
 
 class Ledger(Protocol):
@@ -87,10 +102,11 @@ class Ledger(Protocol):
         ...
 
     async def append(self, records: Sequence[Record]) -> list[AppendResult]:
-        """Write what is new, all of it or nothing, and answer each record in its place.
+        """Write what is new and answer each record in its place. One refused record does not hold up the others.
 
-        One refused record does not hold up the others. UnknownPolicy and UnknownReference are raised before anything
-        is written.
+        A transaction of the backend is written whole or not at all: all the records are one on merkle, and up to 100
+        on fabric. After trouble, append the same again: what was written answers *exists*. UnknownPolicy and
+        UnknownReference are raised before anything is written.
         """
         ...
 
