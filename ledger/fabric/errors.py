@@ -127,7 +127,10 @@ def classify(step: Step, peer: str, code: str, message: str, details: Sequence[s
     """The error of a failed call. `code`: gRPC's name, such as ABORTED. `details`: `error_details`."""
     reason = "; ".join(dict.fromkeys(details)) or message or "no reason given"
     if chaincode := _CHAINCODE.search(reason):
-        return Permanent(step, peer, code, chaincode["reason"])
+        said = chaincode["reason"][:_LONGEST]
+        if said.startswith("FORBIDDEN: "):
+            return Configuration(step, peer, code, said, "use an identity that has the role")
+        return Permanent(step, peer, code, said)
     for pattern, kind, advice in _RULES:
         if re.search(pattern, f"{message}; {reason}"):
             return kind(step, peer, code, reason[:_LONGEST], advice)
