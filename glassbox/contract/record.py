@@ -145,10 +145,11 @@ def _arithmetic(record: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
         want = compose(record["parts"], policy)
     except ValueError as error:
         raise RecordError("parts", f"the enabled parts of the policy ({error})") from None
-    for n, (row, wanted) in enumerate(zip(record["parts"], want["parts"], strict=True)):
+    by_part = {row["part"]: row for row in want["parts"]}  # by name: a false judge moves its row in the order
+    for n, row in enumerate(record["parts"]):
         for key in ("judge", "meets_target"):
-            if row[key] != wanted[key]:
-                raise RecordError(f"parts[{n}].{key}", f"{wanted[key]!r} by the policy, not {row[key]!r}")
+            if row[key] != (wanted := by_part[row["part"]][key]):
+                raise RecordError(f"parts[{n}].{key}", f"{wanted!r} by the policy, not {row[key]!r}")
     for key in (
         "judges",
         "trust",

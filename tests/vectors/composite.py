@@ -84,6 +84,22 @@ CUSTOM: dict[str, JSON] = {
     "large weights": {
         "judges": {"contextual_precision": {"weight": "1000.000000"}, "semantic_faithfulness": {"weight": "0.000001"}}
     },
+    "nothing enabled": {"judges": dict.fromkeys(DEFAULT["judges"], OFF)},
+    "weightless parts alone in a judge": switched("semantic_faithfulness", faithfulness=ZERO, answer_relevancy=ZERO),
+    "seventy judges": {
+        "judges": {
+            f"judge_{n}": {
+                "enabled": True,
+                "weight": f"{7919 * n % 9999}.{n:06d}",
+                "kind": "own",
+                "parts": {
+                    f"part_{n}_{m}": {**OWN_PART, "weight": f"{(n + 1) * (m + 1) * 104729 % 9999}.{999999 - n:06d}"}
+                    for m in range(2)
+                },
+            }
+            for n in range(70)
+        }
+    },
     "a judge of one's own": {
         "vetoes": ["faithfulness", "polite"],
         "judges": {
@@ -193,6 +209,13 @@ CASES: list[tuple[str, str, JSON]] = [  # (what it shows, policy, part -> figure
         {"default": N_A, "terminology": "1.000000", "entities": "1.000000"},
     ),
     ("large and tiny weights", "large weights", {"llm_relevance": "0.999999", "faithfulness": "0.000001"}),
+    ("nothing is enabled", "nothing enabled", {}),
+    ("weightless parts alone in a judge", "weightless parts alone in a judge", {"faithfulness": "0.000000"}),
+    (
+        "weights whose common denominator has hundreds of digits",
+        "seventy judges",
+        {"default": "0.123457", "part_3_0": "0.999999", "part_68_1": "timeout", "part_50_0": N_A},
+    ),
     ("offline policy", "offline", {"answer_relevancy": "0.210000"}),
     ("offline policy, target missed", "offline", {"answer_relevancy": "0.200000"}),
     ("rag policy", "rag", {"faithfulness": "0.000000"}),

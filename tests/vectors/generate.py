@@ -14,20 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.vectors.canonical import canonical_vectors
-from tests.vectors.composite import POLICIES, composite_vectors
+from tests.vectors.composite import composite_vectors
+from tests.vectors.policy import policy_vectors
 from tests.vectors.record import record_vectors
-from tests.vectors.reference import JSON, canonical, digest
+from tests.vectors.reference import JSON
 
 FOLDER = Path(__file__).parent
-
-
-def policy_vectors() -> JSON:
-    return {
-        "shipped": [
-            {"name": name, "bytes": canonical(document), "digest": digest(document)}
-            for name, document in POLICIES.items()
-        ]
-    }
 
 
 def files() -> Iterator[tuple[str, str]]:

@@ -63,18 +63,25 @@ def records() -> dict[str, tuple[str | None, JSON]]:
     }
 
 
-_ABSENT = object()
+def _judges_swapped() -> list[JSON]:
+    """Rows in good order and with the right parts, two of which name each other's judge."""
+    rows = scorecard(DEFAULT, parts(DEFAULT, N_A))["parts"]
+    rows[0]["judge"], rows[2]["judge"] = rows[2]["judge"], rows[0]["judge"]
+    return sorted(rows, key=lambda row: (row["judge"], row["part"]))
+
+
+ABSENT = object()
 EDITS: list[tuple[str, tuple[str | int, ...], Any, str]] = [  # (base, where, what it becomes, field of the refusal)
-    *((base, (name,), _ABSENT, name) for base, names in (
+    *((base, (name,), ABSENT, name) for base, names in (
         ("mixed", ("kind", "evaluation_id", "request_digest", "session", "model", "parts", "trust", "reasons")),
         ("run", ("schema_version", "digest", "refers_to", "created_at")),
     ) for name in names),
-    ("mixed", ("supersedes",), _ABSENT, "supersedes"),
+    ("mixed", ("supersedes",), ABSENT, "supersedes"),
     ("mixed", ("note",), "x", "note"),
     ("run", ("trust",), None, "trust"),
     ("mixed", ("parts", 0, "note"), None, "parts[0].note"),
-    ("mixed", ("parts", 2, "cause"), _ABSENT, "parts[2].cause"),
-    ("mixed", ("judges", 1, "coverage"), _ABSENT, "judges[1].coverage"),
+    ("mixed", ("parts", 2, "cause"), ABSENT, "parts[2].cause"),
+    ("mixed", ("judges", 1, "coverage"), ABSENT, "judges[1].coverage"),
     ("mixed", ("model", "version"), "1", "model.version"),
     ("mixed", ("kind",), "scorecards", "kind"),
     ("mixed", ("kind",), None, "kind"),
@@ -89,6 +96,8 @@ EDITS: list[tuple[str, tuple[str | int, ...], Any, str]] = [  # (base, where, wh
     ("mixed", ("evidence_digest",), DIGEST[1:], "evidence_digest"),
     ("mixed", ("session",), "", "session"),
     ("mixed", ("policy_digest",), DIGEST, "policy_digest"),
+    ("mixed", ("model",), "openai", "model"),
+    ("mixed", ("model",), {}, "model.provider"),
     ("mixed", ("model", "name"), "", "model.name"),
     ("mixed", ("model", "name"), "\U0001f600" * 257, "model.name"),
     ("mixed", ("requested_at",), "2026-01-31T09:30:00Z", "requested_at"),
@@ -118,6 +127,11 @@ EDITS: list[tuple[str, tuple[str | int, ...], Any, str]] = [  # (base, where, wh
     ("mixed", ("parts", 6, "cause"), None, "parts[6].cause"),
     ("mixed", ("parts", 6, "cause"), "Timed out", "parts[6].cause"),
     ("mixed", ("parts", 0, "method_digest"), "", "parts[0].method_digest"),
+    ("mixed", ("parts", 0, "part"), "relevance", "parts"),
+    ("mixed", ("parts", 1, "part"), "llm_relevance", "parts"),
+    ("nothing applies", ("parts",), _judges_swapped(), "parts[0].judge"),
+    ("mixed", ("judges",), [], "judges"),
+    ("mixed", ("judges", 0), [], "judges[0]"),
     ("mixed", ("judges", 0, "score"), "0.999999", "judges"),
     ("mixed", ("judges", 0, "judge"), "z", "judges"),
     ("mixed", ("trust",), None, "trust"),
@@ -136,6 +150,10 @@ EDITS: list[tuple[str, tuple[str | int, ...], Any, str]] = [  # (base, where, wh
     ("mixed", ("missed_targets",), ["entities", "entities", "llm_relevance"], "missed_targets"),
     ("mixed", ("missed_targets",), ["entities"], "missed_targets"),
     ("mixed", ("supersedes",), "", "supersedes"),
+    ("mixed", ("missed_targets", 0), None, "missed_targets[0]"),
+    ("run", ("kind",), "scorecard", "request_digest"),
+    ("run", ("kind",), "review", "evaluation_id"),
+    ("run", ("schema_version",), "1.0", "schema_version"),
     ("run", ("evaluation_id",), f"review:{DIGEST}", "evaluation_id"),
     ("run", ("digest",), hashlib.sha256(b"other").hexdigest(), "evaluation_id"),
     ("run", ("refers_to",), "a b", "refers_to"),
@@ -151,10 +169,7 @@ def record_vectors() -> JSON:
             {"name": name, "policy": policy, "record": record, "bytes": canonical(record), "digest": digest(record)}
             for name, (policy, record) in made.items()
         ],
-        "refused": [
-            {"base": base, "at": list(at), **({} if value is _ABSENT else {"set": value}), "field": field}
-            for base, at, value, field in EDITS
-        ],
+        "refused": [edit(base, at, value, field) for base, at, value, field in EDITS],
         "evidence": [
             {"by_kind": by_kind, "digest": digest(by_kind)}
             for by_kind in (
@@ -164,6 +179,10 @@ def record_vectors() -> JSON:
             )
         ],
     }
+
+
+def edit(base: str, at: tuple[str | int, ...], value: Any, field: str) -> JSON:
+    return {"base": base, "at": list(at), **({} if value is ABSENT else {"set": value}), "field": field}
 
 
 def edited(record: JSON, edit: JSON) -> JSON:

@@ -51,11 +51,11 @@ def reference(policy: JSON, given: list[JSON]) -> JSON:
         weights = {part: Fraction(p["weight"]) for part, p in j["parts"].items() if p["enabled"]}
         if j["enabled"] and weights:
             enabled[judge] = weights
-    # W_p = w_judge × v_part / Σ v over the judge's enabled parts
+    # W_p = w_judge × v_part / Σ v over the judge's enabled parts; parts that together weigh nothing weigh nothing
     W: dict[str, Fraction] = {}
     for judge, weights in enabled.items():
         for part, v in weights.items():
-            W[part] = Fraction(policy["judges"][judge]["weight"]) * v / sum(weights.values())
+            W[part] = Fraction(policy["judges"][judge]["weight"]) * v / (sum(weights.values()) or 1)
     assert sorted(verdict) == sorted(W)
 
     def state(part: str) -> str:

@@ -10,6 +10,7 @@ from glassbox.contract.composite import compose
 from glassbox.contract.policy import load_policies
 from glassbox.contract.record import (
     RecordError,
+    check_policy,
     check_record,
     evidence_digest,
     policy_digest,
@@ -112,3 +113,19 @@ def test_shipped_policies() -> None:
         document = strict_loads(vector["bytes"].encode())
         assert policies[vector["name"]].document == document
         assert policies[vector["name"]].digest == policy_digest(document) == vector["digest"]
+
+
+@pytest.mark.parametrize("vector", POLICY["accepted"], ids=lambda v: v["name"])
+def test_accepted_policies(vector: Any) -> None:
+    document = strict_loads(vector["bytes"].encode())
+    check_policy(document)
+    assert canonical(document).decode() == vector["bytes"]
+    assert policy_digest(document) == vector["digest"]
+
+
+@pytest.mark.parametrize("edit", POLICY["refused"], ids=lambda e: f"{e['at']} {e.get('set', 'removed')}"[:60])
+def test_refused_policies(edit: Any) -> None:
+    (base,) = (vector for vector in POLICY["shipped"] if vector["name"] == edit["base"])
+    with pytest.raises(RecordError) as caught:
+        check_policy(edited(strict_loads(base["bytes"].encode()), edit))
+    assert caught.value.field == edit["field"]
