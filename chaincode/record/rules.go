@@ -57,6 +57,9 @@ var (
 // IsID reports whether text has the form of an evaluation id.
 func IsID(text string) bool { return idForm.MatchString(text) }
 
+// CheckTime returns an error that names path unless text is a time in the form that records use.
+func CheckTime(text, path string) *Error { return isTime(text, path) }
+
 // IsDigest reports whether text is 64 lower-case hexadecimal digits.
 func IsDigest(text string) bool { return digestForm.MatchString(text) }
 

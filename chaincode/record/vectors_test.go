@@ -55,82 +55,27 @@ func TestComposite(t *testing.T) {
 	}
 }
 
-type recordFile struct {
-	Policies map[string]json.RawMessage
-	Accepted []struct {
-		Name, Bytes, Digest string
-		Policy              *string
-		Record              json.RawMessage
-	}
-	Refused []struct {
-		Base  string
-		At    []any
-		Set   json.RawMessage
-		Field string
-	}
-	Evidence []struct {
-		ByKind json.RawMessage `json:"by_kind"`
-		Digest string
-	}
+// edited is a refused vector: the accepted one named Base with the value at At set to Set, or removed where there is none.
+type edited struct {
+	Base  string
+	At    []any
+	Set   json.RawMessage
+	Field string
 }
 
-// verdict is what the ledger makes of a record under a policy, nil where it needs none.
-func verdict(value any, policy *Policy) (*Record, *Error) {
-	made, err := New(value)
-	if err == nil && policy != nil {
-		err = made.Follows(policy)
+func (e edited) of(t testing.TB, base []byte) any {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal(base, &value); err != nil {
+		t.Fatal(err)
 	}
-	return made, err
+	made, err := json.Marshal(edit(value, e.At, e.Set))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, made)
 }
 
-func TestRecords(t *testing.T) {
-	var file recordFile
-	vectors.Load(t, "record.json", &file)
-	bases := map[string]int{}
-	policy := func(name *string) *Policy {
-		if name == nil {
-			return nil
-		}
-		return policyOf(t, file.Policies[*name])
-	}
-	for n, vector := range file.Accepted {
-		bases[vector.Name] = n
-		t.Run(vector.Name, func(t *testing.T) {
-			made, err := verdict(read(t, vector.Record), policy(vector.Policy))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if raw := made.Bytes(); string(raw) != vector.Bytes || canonical.Digest(raw) != vector.Digest {
-				t.Errorf("%s\nwant %s", raw, vector.Bytes)
-			}
-		})
-	}
-	for _, vector := range file.Refused {
-		base := file.Accepted[bases[vector.Base]]
-		var value any
-		if err := json.Unmarshal(base.Record, &value); err != nil {
-			t.Fatal(err)
-		}
-		edited, err := json.Marshal(edit(value, vector.At, vector.Set))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, refused := verdict(read(t, edited), policy(base.Policy))
-		switch {
-		case refused == nil:
-			t.Errorf("%s %v: accepted", vector.Base, vector.At)
-		case refused.Field != vector.Field:
-			t.Errorf("%s %v: %v, want the field %s", vector.Base, vector.At, refused, vector.Field)
-		}
-	}
-	for _, vector := range file.Evidence {
-		if digest := canonical.Digest(canonical.Write(read(t, vector.ByKind))); digest != vector.Digest {
-			t.Errorf("%s: %s, want %s", vector.ByKind, digest, vector.Digest)
-		}
-	}
-}
-
-// edit sets the value at a path, or removes it where there is none.
 func edit(value any, at []any, set json.RawMessage) any {
 	if len(at) == 0 {
 		return set
@@ -150,15 +95,78 @@ func edit(value any, at []any, set json.RawMessage) any {
 	return value
 }
 
-func TestShippedPolicies(t *testing.T) {
+// refuses holds a refusal against the vector.
+func (e edited) refuses(t *testing.T, refused *Error) {
+	t.Helper()
+	if refused == nil {
+		t.Errorf("%s %v: accepted", e.Base, e.At)
+	} else if refused.Field != e.Field {
+		t.Errorf("%s %v: %v, want the field %s", e.Base, e.At, refused, e.Field)
+	}
+}
+
+func TestRecords(t *testing.T) {
 	var file struct {
-		Shipped []struct{ Name, Bytes, Digest string }
+		Policies map[string]json.RawMessage
+		Accepted []struct {
+			Name, Bytes, Digest string
+			Policy              *string
+			Record              json.RawMessage
+		}
+		Refused  []edited
+		Evidence []struct {
+			ByKind json.RawMessage `json:"by_kind"`
+			Digest string
+		}
+	}
+	vectors.Load(t, "record.json", &file)
+	verdict := func(value any, policy *string) (*Record, *Error) {
+		made, err := New(value)
+		if err == nil && policy != nil {
+			err = made.Follows(policyOf(t, file.Policies[*policy]))
+		}
+		return made, err
+	}
+	bases := map[string]int{}
+	for n, vector := range file.Accepted {
+		bases[vector.Name] = n
+		made, err := verdict(read(t, vector.Record), vector.Policy)
+		if err != nil {
+			t.Fatalf("%s: %v", vector.Name, err)
+		}
+		if raw := made.Bytes(); string(raw) != vector.Bytes || canonical.Digest(raw) != vector.Digest {
+			t.Errorf("%s: %s\nwant %s", vector.Name, raw, vector.Bytes)
+		}
+	}
+	for _, vector := range file.Refused {
+		base := file.Accepted[bases[vector.Base]]
+		_, refused := verdict(vector.of(t, base.Record), base.Policy)
+		vector.refuses(t, refused)
+	}
+	for _, vector := range file.Evidence {
+		if digest := canonical.Digest(canonical.Write(read(t, vector.ByKind))); digest != vector.Digest {
+			t.Errorf("%s: %s, want %s", vector.ByKind, digest, vector.Digest)
+		}
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	type cited struct{ Name, Bytes, Digest string }
+	var file struct {
+		Shipped, Accepted []cited
+		Refused           []edited
 	}
 	vectors.Load(t, "policy.json", &file)
-	for _, vector := range file.Shipped {
+	bases := map[string]string{}
+	for _, vector := range append(file.Shipped, file.Accepted...) {
+		bases[vector.Name] = vector.Bytes
 		policy := policyOf(t, []byte(vector.Bytes))
 		if string(policy.Bytes) != vector.Bytes || policy.Digest != vector.Digest {
 			t.Errorf("%s: %s, want %s", vector.Name, policy.Digest, vector.Digest)
 		}
+	}
+	for _, vector := range file.Refused {
+		_, refused := NewPolicy(vector.of(t, []byte(bases[vector.Base])))
+		vector.refuses(t, refused)
 	}
 }

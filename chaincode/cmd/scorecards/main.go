@@ -1,28 +1,40 @@
-// Command scorecards serves the chaincode to a peer.
+// Command scorecards serves the chaincode to peers that run it as an external service. It ends on SIGTERM or SIGINT once
+// the calls in progress are answered; a supervisor is expected to start it again whenever it ends.
 package main
 
 import (
+	"context"
+	"fmt"
 	"log"
 	"net"
 	"os"
-
-	"github.com/hyperledger/fabric-chaincode-go/v2/shim"
-	"github.com/hyperledger/fabric-protos-go-apiv2/peer"
-	"google.golang.org/grpc"
+	"os/signal"
+	"syscall"
 
 	"glassbox/chaincode/contract"
 )
 
 func main() {
+	log.SetFlags(0)
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	settings, err := fromEnvironment(os.Getenv)
+	if err != nil {
+		return err
+	}
 	chaincode, err := contract.New()
 	if err != nil {
-		log.Fatal(err)
+		return fmt.Errorf("the contract cannot be served: %w", err)
 	}
-	listener, err := net.Listen("tcp", os.Getenv("CHAINCODE_SERVER_ADDRESS"))
+	listener, err := net.Listen("tcp", settings.address)
 	if err != nil {
-		log.Fatal(err)
+		return fmt.Errorf("CHAINCODE_SERVER_ADDRESS cannot be listened on: %w", err)
 	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(100<<20), grpc.MaxSendMsgSize(100<<20))
-	peer.RegisterChaincodeServer(server, &shim.ChaincodeServer{CCID: os.Getenv("CORE_CHAINCODE_ID_NAME"), CC: chaincode})
-	log.Fatal(server.Serve(listener))
+	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return serve(stopped, listener, settings, chaincode)
 }
