@@ -15,13 +15,13 @@ from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, s
 from glassbox.contract.record import RecordError, check_policy, check_shape, record_bytes, reference_record
 from ledger import checkpoint
 from ledger.checkpoint import CheckpointError
-from ledger.fabric.batches import BATCH, Answer, Numbered, Result, answers, split, standing, waves
+from ledger.fabric.batches import BATCH, Answer, Batch, Numbered, Result, answers, split, standing, waves
 from ledger.fabric.errors import GatewayError, Permanent
 from ledger.fabric.gateway import Deadlines, Event, Gateway
 from ledger.fabric.pending import Pending
 from ledger.fabric.profile import Profile
 from ledger.fabric.proposal import Position
-from ledger.fabric.transactions import Call, Committed, Transactions
+from ledger.fabric.transactions import Call, Committed, Outcome, Transactions
 from ledger.port import (
     AppendResult,
     LedgerRefused,
@@ -30,7 +30,6 @@ from ledger.port import (
     Record,
     Refused,
     UnknownPolicy,
-    check_appendable,
 )
 
 _QUERY_CHAINCODE = "qscc"
@@ -76,6 +75,10 @@ class FabricLedger:
         self._blocks: dict[str, int] = {}
         self._policies: dict[str, dict[str, Any]] = {}
 
+    @property
+    def place(self) -> str:
+        return f"chaincode {self._profile.chaincode} of channel {self._profile.channel}"
+
     async def append(self, records: Sequence[Record]) -> list[AppendResult]:
         refused = {n: why for n, record in enumerate(records) if (why := _refusal(record)) is not None}
         todo = waves((n, record) for n, record in enumerate(records) if n not in refused)
@@ -83,9 +86,9 @@ class FabricLedger:
         with _trouble():
             async with self._alone({str(record["evaluation_id"]) for wave in todo for _, record in wave}):
                 # A wave's own answers come too late for those before it.
-                for record in (record for wave in todo[1:] for _, record in wave):
-                    if record["kind"] == "scorecard" and await self.policy(record["policy_digest"]) is None:
-                        raise UnknownPolicy(record["policy_digest"])
+                for digest in {record.get("policy_digest") for wave in todo[1:] for _, record in wave}:
+                    if isinstance(digest, str) and await self.policy(digest) is None:
+                        raise UnknownPolicy(digest)
                 for wave in todo:
                     done.update(await self._write(wave))
             return await self._receipts(records, done)
@@ -189,19 +192,35 @@ class FabricLedger:
         await self._pending.close()
 
     async def _write(self, wave: Sequence[Numbered]) -> dict[int, tuple[Answer, Committed | None]]:
-        batches = split(wave, self._batch)
-        outcomes = await self._transactions.run(
+        done: dict[int, tuple[Answer, Committed | None]] = {}
+        todo = split(wave, self._batch)
+        while todo:
+            batches, todo = todo, []
+            for batch, outcome in zip(batches, await self._run(batches), strict=True):
+                if isinstance(outcome, Outcome):
+                    said = zip(batch.records, answers(batch, outcome.result), strict=True)
+                    done.update((number, (answer, outcome.committed)) for (number, _), answer in said)
+                    continue
+                code, sentence = _coded(outcome)
+                if code not in ("INVALID_BATCH", "INVALID_RECORD"):
+                    raise outcome
+                if len(batch.records) > 1:  # one of them spoils it: the others are not to wait for that one
+                    todo += split(batch.records, len(batch.records) // 2)
+                else:
+                    ((number, record),) = batch.records
+                    done[number] = Refused(str(record["evaluation_id"]), "record", sentence), None
+        return done
+
+    async def _run(self, batches: Sequence[Batch]) -> list[Outcome | Permanent]:
+        return await self._transactions.run(
             [batch.call() for batch in batches], lambda n, result: "created" in answers(batches[n], result)
         )
-        return {
-            number: (answer, outcome.committed)
-            for batch, outcome in zip(batches, outcomes, strict=True)
-            for (number, _), answer in zip(batch.records, answers(batch, outcome.result), strict=True)
-        }
 
     async def _one(self, call: Call) -> tuple[Result, Committed | None]:
         """The answer of a function that answers one object, and the transaction where there was something to write."""
         (outcome,) = await self._transactions.run([call], lambda _, result: _result(result) == "created")
+        if isinstance(outcome, Permanent):
+            raise outcome
         return _result(outcome.result), outcome.committed
 
     async def _receipts(
@@ -293,10 +312,11 @@ class FabricLedger:
 
 
 def _refusal(record: Record) -> Refused | None:
-    """What is wrong with a record by itself, so that it cannot spoil a batch; the chaincode looks at the rest."""
+    """Why a record cannot even be sent; the chaincode looks at the rest."""
     try:
         record_bytes(record)
-        check_appendable(record)
+        if not isinstance(record.get("evaluation_id"), str):
+            raise RecordError("evaluation_id", "text")
     except (RecordError, CanonicalError) as error:
         return Refused.because(record, error)
     return None
