@@ -59,10 +59,15 @@ class Orderer:
             return BroadcastResponse(status=SERVICE_UNAVAILABLE, info="no Raft leader")
         try:
             header = Payload.FromString(envelope.payload).header
-            ChannelHeader.FromString(header.channel_header)
+            channel = ChannelHeader.FromString(header.channel_header).channel_id
             creator = SignatureHeader.FromString(header.signature_header).creator
         except DecodeError as error:
             return BroadcastResponse(status=BAD_REQUEST, info=f"could not determine channel ID: {error}")
+        if channel != self._ledger.channel:
+            return BroadcastResponse(
+                status=BAD_REQUEST,
+                info="channel creation request not allowed because the orderer system channel is not defined",
+            )
         if not self._membership.satisfied(creator, envelope.signature, envelope.payload, WRITERS):
             return BroadcastResponse(status=FORBIDDEN, info=f"{unsatisfied('Writers')}: permission denied")
         for _ in range(2 if self.faults.order_twice else 1):

@@ -9,6 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 from fabric_protos.gateway.gateway_pb2 import ErrorDetail
 from fabric_protos.gateway.gateway_pb2_grpc import add_GatewayServicer_to_server
+from fabric_protos.orderer.ab_pb2_grpc import add_AtomicBroadcastServicer_to_server
+from fabric_protos.peer.events_pb2_grpc import add_DeliverServicer_to_server
+from fabric_protos.peer.peer_pb2_grpc import add_EndorserServicer_to_server
 
 from tests.ledger.fabric.peer.chaincode import CHANNEL_OPTIONS, ChaincodeClient
 from tests.ledger.fabric.peer.channel import Channel
@@ -17,6 +20,7 @@ from tests.ledger.fabric.peer.faults import PeerFaults
 from tests.ledger.fabric.peer.gateway import GatewayService
 from tests.ledger.fabric.peer.msp import LocalSigner
 from tests.ledger.fabric.peer.organization import Organization
+from tests.ledger.fabric.peer.services import BroadcastService, DeliverService, EndorserService
 
 CALLS_AT_ONCE = 256
 """Threads of a peer's server: each call that waits for a commit holds one."""
@@ -59,6 +63,9 @@ class Peer:
         self.stopping.clear()
         server = grpc.server(ThreadPoolExecutor(CALLS_AT_ONCE), options=[*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)])
         add_GatewayServicer_to_server(GatewayService(self), server)
+        add_EndorserServicer_to_server(EndorserService(self), server)
+        add_AtomicBroadcastServicer_to_server(BroadcastService(self), server)
+        add_DeliverServicer_to_server(DeliverService(self), server)
         tls, root = self.organization.peer_tls, self.organization.tls_ca.root.certificate_pem
         server.add_secure_port(
             self.endpoint,
