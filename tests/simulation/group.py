@@ -1,0 +1,317 @@
+"""Consumer groups and their members: fetching, commits, rebalances, zombies, crashes, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from streams.acks import OrderedAcks
+from streams.ports import Record
+from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
+from streams.topics import Topic
+from tests.simulation.log import Offsets, Where
+from tests.simulation.loop import Process
+from tests.simulation.world import World
+
+SESSION_S = 6.0
+"""How long the coordinator waits for a silent member."""
+_BUFFER = 6
+_JOIN_S = 8.0
+
+MakeConsumer = Callable[["Member"], Consumer]
+
+
+class Group:
+    """The members of a role and what the coordinator knows of them. Rebalances are eager: everybody gives up
+    everything, as Faust does. `committed` is told of every commit that counts."""
+
+    def __init__(
+        self,
+        world: World,
+        role: str,
+        topic: Topic,
+        size: int,
+        make: MakeConsumer,
+        committed: Callable[[Group, Where, int, int], None],
+    ) -> None:
+        self.world, self.role, self.topic, self.make, self._committed = world, role, topic, make, committed
+        self.offsets = Offsets()
+        self.where = [(topic.name, partition) for partition in range(world.log.partitions)]
+        self._waiting: set[Member] | None = None
+        self._again = False
+        self._behind: set[Member] = set()
+        self.members = [Member(self, n) for n in range(size)]
+        world.log.heard.append(self._heard)
+
+    def _heard(self, record: Record) -> None:
+        if record.topic == self.topic.name:
+            for member in self.members:
+                member.heard(record)
+
+    def commit(self, generation: int, positions: Mapping[Where, int]) -> bool:
+        before = {where: self.offsets.committed.get(where, 0) for where in positions}
+        if not self.offsets.commit(generation, positions):
+            self.world.note(f"commit of {self.role} is fenced")
+            return False
+        for where, position in positions.items():
+            if position != before[where]:
+                self.world.note("commit", self.role, where[1], position)
+                self._committed(self, where, before[where], position)
+        return True
+
+    def leave_behind(self, member: Member, seconds: float) -> None:
+        """A rebalance of which one member hears too late: a zombie."""
+        if member.process.alive and not member.process.frozen:
+            self.world.note("ZOMBIE", member, f"for {seconds:.1f} s")
+            self._behind.add(member)
+            self.world.after(seconds, self.catch_up, member)
+            self.rebalance()
+
+    def catch_up(self, member: Member) -> None:
+        """A zombie hears that it is out."""
+        if member in self._behind:
+            self._behind.discard(member)
+            self.rebalance()
+
+    def rebalance(self) -> None:
+        if self._waiting is not None:
+            self._again = True
+            return
+        self.world.note("REBALANCE", self.role)
+        self._waiting = {member for member in self.members if self._takes_part(member)}
+        self.world.after(_JOIN_S, self._complete, self._waiting)
+        for member in self.members:
+            if member in self._waiting:
+                member.revoke()
+        if not self._waiting:
+            self._complete(self._waiting)
+
+    def _takes_part(self, member: Member) -> bool:
+        return member.process.alive and not member.process.frozen and member not in self._behind
+
+    def gave_up(self, member: Member) -> None:
+        """A member has given up its partitions, or died."""
+        waiting = self._waiting
+        if waiting is not None and member in waiting:
+            waiting.discard(member)
+            if not waiting:
+                self._complete(waiting)
+
+    def _complete(self, waiting: set[Member]) -> None:
+        if self._waiting is not waiting:
+            return  # it was over before the time was
+        self._waiting = None
+        for late in waiting:  # too slow to give up: out, and will hear of it
+            self._behind.add(late)
+        for member in self.members:
+            if member in waiting:
+                self.world.after(SESSION_S, self.catch_up, member)
+        self.offsets.generation += 1
+        ready = [member for member in self.members if self._takes_part(member)]
+        if ready:
+            share: dict[Member, list[Where]] = {member: [] for member in ready}
+            for where in self.where:
+                share[self.world.random.choice(ready)].append(where)
+            for member in ready:
+                member.assign(self.offsets.generation, share[member])
+        if self._again:
+            self._again = False
+            self.world.after(0.05, self.rebalance)
+
+
+class Member:
+    """One process of a role, over all its lives."""
+
+    def __init__(self, group: Group, number: int) -> None:
+        self.group, self.world, self.number = group, group.world, number
+        self._lives = self._falls = 0
+        self._up_at = self._arrives = 0.0
+        self.start()
+
+    def __repr__(self) -> str:
+        return f"{self.group.role}#{self.number}.{self._lives}"
+
+    def start(self) -> None:
+        """A new life: everything in memory is new."""
+        self._lives += 1
+        self.world.note("start", self)
+        self.process = Process(repr(self))
+        self.world.register(self.process, self)
+        self.acks, self.in_flight = OrderedAcks(), InFlight()
+        self.in_flight.failed = self.world.loop.create_future()
+        self.in_flight.failed.add_done_callback(
+            lambda failed: self.crash(f"exits by itself: {failed.result()!r}"), context=self.process.context
+        )
+        self.generation = 0
+        self.owned: list[Where] = []
+        self._fetched: dict[Where, int] = {}
+        self._buffer: deque[tuple[Record, int]] = deque()
+        self._more = asyncio.Event()
+        self._committing = self._fetching = self._ticking = False
+        self.recover: Callable[[list[Where]], object] = lambda owned: None
+        self.consumer = self.process.context.run(self.group.make, self)
+        self.reader = Reader(self.consumer, self.acks, self.in_flight)
+        self.world.loop.start(self.process, self._agent())
+
+    # reading
+
+    async def _agent(self) -> None:
+        while True:
+            while not self._buffer:
+                self._more.clear()
+                await self._more.wait()
+            record, generation = self._buffer.popleft()
+            self._fetch_soon()
+            if not await self.reader.read(record, generation, self._acknowledged):
+                return
+            self._tick_soon()
+
+    def heard(self, record: Record) -> None:
+        if self.owned and self.process.alive:
+            self._fetch_soon()
+
+    def _fetch_soon(self) -> None:
+        if not self._fetching and len(self._buffer) < _BUFFER:
+            self._fetching = True
+            self.world.after(self.world.latency(), self._fetch, self.process)
+
+    def _fetch(self, process: Process) -> None:
+        if process is not self.process or not process.alive:
+            return
+        self._fetching = False
+        for where in self.owned:
+            records = self.world.log.read(where)
+            while self._fetched[where] < len(records) and len(self._buffer) < _BUFFER:
+                self._buffer.append((records[self._fetched[where]], self.generation))
+                self._fetched[where] += 1
+        if self._buffer and not self._more.is_set():
+            self.world.loop.call_soon(self._more.set, context=process.context)
+
+    # the timer
+
+    def _tick_soon(self) -> None:
+        if self.group.role == "join" and not self._ticking and self.acks.open_tokens():
+            self._ticking = True
+            self._spawn(self._ticks())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Code of the process that no rebalance waits for; its failure ends the process."""
+        task = self.world.loop.start(self.process, work)
+        task.add_done_callback(self._ended, context=self.process.context)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.in_flight.fail(error)
+
+    async def _ticks(self) -> None:
+        while self.acks.open_tokens():
+            await asyncio.sleep(self.world.random.choice((0.25, 0.5, 2.0)))
+            if self.acks.assigned:
+                await self.consumer.tick()
+        self._ticking = False
+
+    # commits
+
+    def _acknowledged(self) -> None:
+        if not self._committing:
+            self._committing = True
+            self.world.loop.call_later(self.world.random.uniform(0.05, 0.6), self._commit, context=self.process.context)
+
+    def _commit(self) -> None:
+        self._committing = False
+        self._send_commit(self.acks.positions(), lambda kept: None)
+
+    def _send_commit(self, positions: Mapping[Where, int], then: Callable[[bool], object]) -> None:
+        """To the coordinator and back, in the order of sending; a commit on its way survives its sender."""
+        generation, process, world = self.generation, self.process, self.world
+
+        def arrive() -> None:
+            kept = self.group.commit(generation, positions)
+            if process.alive:
+                world.after(0.002, then, kept)
+            if not kept and process is self.process:
+                world.after(1.0, self.group.catch_up, self)
+
+        now = world.loop.time()
+        self._arrives = max(self._arrives, now + world.latency() if positions else now)
+        world.after(self._arrives - now, arrive)
+
+    # assignments
+
+    def revoke(self) -> None:
+        self._spawn(self._give_up())
+
+    async def _give_up(self) -> None:
+        positions, _ = await self.reader.settle(REVOKE_GRACE_S)
+        done = self.world.loop.create_future()
+        self._send_commit(positions, lambda kept: done.done() or done.set_result(kept))
+        await done
+        self.reader.end()
+        self.owned = []
+        self.group.gave_up(self)
+
+    def assign(self, generation: int, owned: list[Where]) -> None:
+        """What the coordinator says; the consumer's own buffers still hold what was fetched before."""
+        self.generation, self.owned = generation, owned
+        self._fetched = {where: self.group.offsets.committed.get(where, 0) for where in owned}
+        if owned:
+            self.world.note("assign", self, [where[1] for where in owned], "from", list(self._fetched.values()))
+        self.world.loop.call_soon(self._assigned, generation, context=self.process.context)
+
+    def _assigned(self, generation: int) -> None:
+        if generation == self.generation:
+            self.acks.assign(generation)
+            self.recover(self.owned)
+            self._fetch_soon()
+
+    # trouble
+
+    def crash(self, why: str, down_s: float = 0.0) -> None:
+        """SIGKILL; the orchestrator starts it again after a while, more slowly where it keeps dying."""
+        world, r = self.world, self.world.random
+        self._up_at = max(self._up_at, world.loop.time() + down_s)
+        if not self.process.alive:
+            return
+        world.note("CRASH", self, why)
+        self.process.alive = False
+        self.process.parked.clear()
+        self.owned, self.generation = [], 0
+        self._falls += 1
+        back = r.choice((0.5, 3, 10)) * r.uniform(0.5, 1.5) if world.chance(0.9) else r.uniform(20, 100)
+        if self._falls > 6:
+            back = min(120.0, 5 * 2.0 ** (self._falls - 6))
+        world.after(SESSION_S, self.group.rebalance)
+        world.after(max(back, self._up_at - world.loop.time()), self._back)
+        world.after(0.0, self.group.gave_up, self)
+
+    def _back(self) -> None:
+        left = self._up_at - self.world.loop.time()
+        if left > 0:
+            self.world.after(left, self._back)
+            return
+        self.start()
+        self.world.after(0.05, self.group.rebalance)
+
+    def freeze(self, seconds: float) -> None:
+        """SIGSTOP; the session expires, others take over, and it wakes as a zombie."""
+        process = self.process
+        if not process.alive or process.frozen:
+            return
+        self.world.note("SIGSTOP", self, f"for {seconds:g} s")
+        process.frozen = True
+        self.world.after(SESSION_S, self._expired, process)
+        self.world.after(seconds, functools.partial(self._thaw, process))
+
+    def _expired(self, process: Process) -> None:
+        if process.frozen and process.alive:
+            self.group._behind.add(self)
+            self.group.rebalance()
+
+    def _thaw(self, process: Process) -> None:
+        if process.alive:
+            self.world.note("SIGCONT", self)
+            self.world.loop.thaw(process)
+            self.world.after(self.world.random.uniform(0.01, 4), self.group.catch_up, self)

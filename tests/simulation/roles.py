@@ -1,0 +1,139 @@
+"""The product's roles on the simulated transport: what `glassbox worker ROLE` wires, with nothing of Faust."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from glassbox.contract.verdict import KINDS, Failed, Scored
+from judges.port import Case, Judgement
+from streams.clock import monotonic
+from streams.committer import CommitQueue, Committer
+from streams.intake import Intake
+from streams.joiner import Join, Marker
+from streams.reading import Consumer, JoinConsumer, Pool
+from streams.topics import CLOSED, REQUESTS, RESULTS, SCORECARDS, Topic, judge_topic
+from streams.worker import Worker
+from tests.simulation import requests
+from tests.simulation.group import Member
+from tests.simulation.log import Where
+from tests.simulation.world import World
+
+POOL = 2
+_ID_KEY = b"k" * 32
+
+TOPICS: Mapping[str, Topic] = {
+    "intake": REQUESTS,
+    **{kind: judge_topic(kind) for kind in requests.KINDS},
+    "join": RESULTS,
+    "committer": SCORECARDS,
+}
+"""Role -> the topic that it reads."""
+
+
+@dataclass
+class SimOutbox:
+    """`ports.Outbox` of one process. `awaited`: false for a mutant that does not wait for the broker."""
+
+    world: World
+    awaited: bool = True
+
+    async def send(
+        self,
+        topic: Topic,
+        key: str | bytes | None,
+        value: bytes | None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        partition: int | None = None,
+    ) -> int:
+        where = self.world.partition(key) if partition is None else partition
+        sending = self.world.send(topic, key, value, headers or {}, where)
+        if self.awaited:
+            return await sending
+        asyncio.create_task(sending).add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self.world.log.time_ms()
+
+
+@dataclass
+class SimClosedIds:
+    """`joiner.ClosedIds` as the Faust table behaves: in memory at once, in the changelog when acknowledged, rebuilt
+    from it at assignment."""
+
+    world: World
+    outbox: SimOutbox
+    _index: dict[int, dict[str, Marker]] = field(default_factory=dict)
+
+    def recover(self, owned: list[Where]) -> None:
+        self._index = {}
+        for _, partition in owned:
+            index = self._index[partition] = {}
+            for record in self.world.log.read((CLOSED.name, partition)):
+                assert record.key is not None
+                name = record.key.decode()
+                index.pop(name, None)
+                if record.value is not None:
+                    index[name] = Marker(*json.loads(record.value))
+
+    def get(self, evaluation_id: str) -> Marker | None:
+        return self._index.get(self.world.partition(evaluation_id), {}).get(evaluation_id)
+
+    async def mark(self, evaluation_id: str, partition: int, marker: Marker) -> None:
+        self._index.setdefault(partition, {})[evaluation_id] = marker
+        value = json.dumps([marker.request_digest, marker.appended_at, marker.offset]).encode()
+        await self.outbox.send(CLOSED, evaluation_id, value, partition=partition)
+
+    def forget(self, evaluation_id: str, partition: int) -> None:
+        self._index.get(partition, {}).pop(evaluation_id, None)
+        self.world.log.append(CLOSED.name, partition, evaluation_id.encode(), None, {})
+
+    def oldest(self, partition: int, count: int) -> list[tuple[str, Marker]]:
+        return [item for item, _ in zip(self._index.get(partition, {}).items(), range(count), strict=False)]
+
+    def count(self) -> int:
+        return sum(map(len, self._index.values()))
+
+
+@dataclass(frozen=True)
+class SimJudge:
+    """A judge that takes its time, and another score each time; a poisoned answer kills its process."""
+
+    world: World
+    member: Member
+    kind: str
+
+    async def answer(self, case: Case) -> Judgement:
+        world = self.world
+        took = world.random.uniform(5, 28) if world.fault("slow_judge", 0.25) else world.random.uniform(0.02, 0.3)
+        left = case.deadline - monotonic()
+        await asyncio.sleep(min(took, max(left, 0.0)))
+        if self.kind == "grounding" and "poison" in (case.input.answer or ""):
+            world.faults["poison"] += 1
+            self.member.crash(f"killed by {case.evaluation_id}")
+            await asyncio.sleep(0)  # nothing runs after this
+        cause = "timeout" if took > left else "malformed_output" if world.fault("failing_judge", 0.3) else None
+        if cause:
+            return Judgement(tuple(Failed(part=part, cause=cause) for part in case.settings), {"cause": cause})
+        score = world.random.randrange(10**6) / 10**6
+        return Judgement(tuple(Scored.of(part, score) for part in case.settings), {"score": f"{score:.6f}"})
+
+
+def make_consumer(member: Member) -> Consumer:
+    """The consumer of a member's role, as a process that has just started makes it."""
+    world, acks, in_flight, role = member.world, member.acks, member.in_flight, member.group.role
+    outbox = SimOutbox(world)
+    if role == "intake":
+        intake = Intake(outbox, world.vault, world.policies, "current", requests.NEEDS, _ID_KEY)
+        return Pool(intake.handle, acks, in_flight, size=POOL)
+    if role == "join":
+        closed = SimClosedIds(world, outbox)
+        member.recover = closed.recover
+        return JoinConsumer(Join(outbox, closed, acks, in_flight.spawn))
+    if role == "committer":
+        committer = Committer(world.ledger, world.vault, outbox, acks.release, lambda trouble: None)
+        return CommitQueue(committer, in_flight.spawn)
+    assert role in KINDS
+    worker = Worker(role, SimJudge(world, member, role).answer, outbox, world.vault)
+    return Pool(worker.handle, acks, in_flight, size=POOL)
