@@ -33,7 +33,6 @@ from ledger.port import (
     Refused,
     UnknownPolicy,
     UnknownReference,
-    check_appendable,
 )
 
 T = TypeVar("T")
@@ -142,7 +141,7 @@ class MerkleLog:
                     raise RecordError("evaluation_id", "text")
                 standing = fresh.get(evaluation_id) or self._standing(evaluation_id)
                 if standing is None:
-                    self._check(record)
+                    self._check(dict(record))
                     self._points_to(record, fresh)
                     fresh[evaluation_id] = raw
                     answers.append(("created", evaluation_id))
@@ -159,8 +158,10 @@ class MerkleLog:
         found = self._file.leaf(evaluation_id)
         return None if found is None else found[1]
 
-    def _check(self, record: Record) -> None:
-        check_appendable(record)
+    def _check(self, record: dict[str, Any]) -> None:
+        if record.get("kind") == "policy":
+            raise RecordError("kind", "scorecard, run or review: a policy goes on the ledger with its content")
+        check_shape(record)
         if record["kind"] == "scorecard":
             cited = record["policy_digest"]
             policy = self._policy(cited)  # was checked when it was registered

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from glassbox.contract.canonical import CanonicalError, sha256_hex
-from glassbox.contract.record import RecordError, check_shape
+from glassbox.contract.record import RecordError
 
 Record = Mapping[str, Any]
 """A Record v1 as plain JSON values (glassbox.contract.record)."""
@@ -82,13 +82,6 @@ class Refused:
 
 
 AppendResult = Receipt | Refused
-
-
-def check_appendable(record: Record) -> None:
-    """Raise RecordError unless this has the shape of a record that `Ledger.append` takes: any but a policy's."""
-    if record.get("kind") == "policy":
-        raise RecordError("kind", "scorecard, run or review: a policy goes on the ledger with its content")
-    check_shape(dict(record))
 
 
 class Ledger(Protocol):

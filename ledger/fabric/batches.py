@@ -53,7 +53,7 @@ def waves(records: Iterable[Numbered]) -> list[list[Numbered]]:
     last: dict[str, int] = {}
     for number, record in records:
         needs = [record["evaluation_id"], *(record.get(name) for name in _POINTERS)]
-        wave = 1 + max((last[needed] for needed in needs if needed in last), default=-1)
+        wave = 1 + max((last[needed] for needed in needs if isinstance(needed, str) and needed in last), default=-1)
         if wave == len(found):
             found.append([])
         found[wave].append((number, record))
@@ -66,7 +66,7 @@ def split(wave: Sequence[Numbered], most: int = BATCH) -> list[Batch]:
     batches: list[list[Numbered]] = []
     size = 0
     for item in wave:
-        if item[1]["kind"] in _SINGLY:
+        if _function(item[1]) != _TOGETHER:
             continue
         length = len(record_bytes(item[1]))
         if not batches or len(batches[-1]) == most or size + length > _BATCH_BYTES:
@@ -74,7 +74,7 @@ def split(wave: Sequence[Numbered], most: int = BATCH) -> list[Batch]:
             size = 0
         batches[-1].append(item)
         size += length
-    singly = [Batch(_SINGLY[item[1]["kind"]], (item,)) for item in wave if item[1]["kind"] in _SINGLY]
+    singly = [Batch(function, (item,)) for item in wave if (function := _function(item[1])) != _TOGETHER]
     return [*(Batch(_TOGETHER, tuple(batch)) for batch in batches), *singly]
 
 
@@ -106,6 +106,12 @@ def standing(ids: Sequence[str], result: bytes) -> dict[str, tuple[dict[str, Any
             "the chaincode answered ReadRecords in a form that this version does not know: install the chaincode that "
             "belongs to it"
         ) from None
+
+
+def _function(record: Record) -> str:
+    """The chaincode refuses what is of no kind where it refuses scorecards."""
+    kind = record.get("kind")
+    return _SINGLY.get(kind, _TOGETHER) if isinstance(kind, str) else _TOGETHER
 
 
 def _answer(record: Record, item: Mapping[str, Any]) -> Answer:

@@ -6,10 +6,10 @@ transactions, and each answer is turned into the receipt of the record that stan
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
 from glassbox.contract.record import RecordError, check_policy, check_shape, record_bytes, reference_record
@@ -47,28 +47,36 @@ _CATCHING_UP = (0.1, 0.3, 1.0, 0.0)
 _BLOCKS_KEPT = 10_000
 
 
-class FabricLedger:
-    """A ledger in a channel. Its methods may be called from one event loop, also side by side.
+class Network(Protocol):
+    """What calls the chaincode. Every method may raise GatewayError, and LedgerUnavailable."""
 
-    `pending`: a file in the data folder, for transactions on their way (made by the first that writes).
-    `in_flight`: transactions on their way at once. `batch`: most scorecards of a transaction, up to 200.
-    """
+    async def evaluate(self, function: str, *args: str, chaincode: str | None = None) -> bytes: ...
+
+    async def commit_status(self, tx_id: str) -> int: ...
+
+    def events(self, after: Position | None = None) -> AsyncIterator[Event]: ...
+
+    async def close(self) -> None: ...
+
+
+class Commits(Protocol):
+    """What has calls committed (`Transactions`)."""
+
+    async def run(
+        self, calls: Sequence[Call], writes: Callable[[int, bytes], bool]
+    ) -> Sequence[Outcome | Permanent]: ...
+
+
+class ChannelLedger:
+    """A ledger in a channel, whatever client reaches it. Its methods may be called from one event loop, also side by
+    side. `batch`: most scorecards of a transaction, up to 200."""
 
     name = "fabric"
 
-    def __init__(
-        self,
-        profile: Profile,
-        pending: Path,
-        *,
-        in_flight: int = 8,
-        batch: int = BATCH,
-        deadlines: Deadlines | None = None,
-    ) -> None:
+    def __init__(self, profile: Profile, network: Network, transactions: Commits, batch: int = BATCH) -> None:
         self._profile = profile
-        self._gateway = Gateway(profile, deadlines)
-        self._pending = Pending(pending, profile.channel)
-        self._transactions = Transactions(self._gateway, self._pending, in_flight)
+        self._network = network
+        self._transactions = transactions
         self._batch = batch
         self._reading = asyncio.Semaphore(_READS)
         self._busy: dict[str, asyncio.Future[None]] = {}
@@ -184,12 +192,11 @@ class FabricLedger:
         LedgerUnavailable: no peer goes on; ask again behind the last event received.
         """
         with _trouble():
-            async for event in self._gateway.events(after):
+            async for event in self._network.events(after):
                 yield event
 
     async def close(self) -> None:
-        await self._gateway.close()
-        await self._pending.close()
+        await self._network.close()
 
     async def _write(self, wave: Sequence[Numbered]) -> dict[int, tuple[Answer, Committed | None]]:
         done: dict[int, tuple[Answer, Committed | None]] = {}
@@ -211,7 +218,7 @@ class FabricLedger:
                     done[number] = Refused(str(record["evaluation_id"]), "record", sentence), None
         return done
 
-    async def _run(self, batches: Sequence[Batch]) -> list[Outcome | Permanent]:
+    async def _run(self, batches: Sequence[Batch]) -> Sequence[Outcome | Permanent]:
         return await self._transactions.run(
             [batch.call() for batch in batches], lambda n, result: "created" in answers(batches[n], result)
         )
@@ -258,7 +265,7 @@ class FabricLedger:
         found: dict[str, tuple[dict[str, Any], str]] = {}
         for start in range(0, len(ids), _READ):
             some = ids[start : start + _READ]
-            found.update(standing(some, await self._gateway.evaluate("ReadRecords", canonical(list(some)).decode())))
+            found.update(standing(some, await self._network.evaluate("ReadRecords", canonical(list(some)).decode())))
         return found
 
     async def _surely(self, ids: Sequence[str]) -> dict[str, tuple[dict[str, Any], str]]:
@@ -276,7 +283,7 @@ class FabricLedger:
         """The number of the block of a valid transaction; blocks do not change."""
         if tx_id not in self._blocks:
             async with self._reading:
-                number = await self._gateway.commit_status(tx_id)
+                number = await self._network.commit_status(tx_id)
             if len(self._blocks) >= _BLOCKS_KEPT:
                 self._blocks.clear()
             self._blocks[tx_id] = number
@@ -284,13 +291,13 @@ class FabricLedger:
 
     async def _transaction(self, tx_id: str) -> bytes:
         """A peer.ProcessedTransaction: the envelope as it stands in its block, and the validation code."""
-        return await self._gateway.evaluate(
+        return await self._network.evaluate(
             "GetTransactionByID", self._profile.channel, tx_id, chaincode=_QUERY_CHAINCODE
         )
 
     async def _ask(self, function: str, *args: str) -> Any:
         try:
-            return strict_loads(await self._gateway.evaluate(function, *args))
+            return strict_loads(await self._network.evaluate(function, *args))
         except CanonicalError as error:
             raise LedgerUnavailable(
                 f"the chaincode answered {function} with something else than JSON ({error.reason}): check its name"
@@ -309,6 +316,31 @@ class FabricLedger:
             for name in ids:
                 del self._busy[name]
             done.set_result(None)
+
+
+class FabricLedger(ChannelLedger):
+    """Reached through the gateway service of the channel's peers.
+
+    `pending`: a file in the data folder, for transactions on their way (made by the first that writes).
+    `in_flight`: transactions on their way at once.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        pending: Path,
+        *,
+        in_flight: int = 8,
+        batch: int = BATCH,
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        gateway = Gateway(profile, deadlines)
+        self._pending = Pending(pending, profile.channel)
+        super().__init__(profile, gateway, Transactions(gateway, self._pending, in_flight), batch)
+
+    async def close(self) -> None:
+        await super().close()
+        await self._pending.close()
 
 
 def _refusal(record: Record) -> Refused | None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ledger.fabric.errors import Configuration, Conflict, GatewayError, Invalid, Unknown
+from ledger.fabric.errors import Configuration, Conflict, GatewayError, Invalid, Permanent, Unknown
 from ledger.fabric.gateway import Gateway
 from ledger.fabric.pending import Pending, PendingTransaction
 from ledger.fabric.proposal import Prepared
@@ -60,21 +60,27 @@ class Transactions:
         self._left: list[PendingTransaction] | None = None
         self._settling = asyncio.Lock()
 
-    async def run(self, calls: Sequence[Call], writes: Callable[[int, bytes], bool]) -> list[Outcome]:
+    async def run(self, calls: Sequence[Call], writes: Callable[[int, bytes], bool]) -> list[Outcome | Permanent]:
         """Endorse every call, then submit those whose answer has something to write, as `writes` (number of the
-        call, answer) says.
+        call, answer) says. Permanent stands for a call that the chaincode refused.
 
         What `writes` raises goes through, with nothing submitted (but where a call is endorsed again, because others
         overtook it: then those beside it are in their blocks). One call that fails leaves the others standing.
         """
         await self._settle()
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, Outcome | Permanent] = {}
         todo = list(enumerate(calls))
         overtaken: GatewayError | None = None
         for attempt in range(_ENDORSEMENTS):
+            submitted = []
             prepared = await _together(self._endorse(call) for _, call in todo)
-            outcomes.update((n, Outcome(p.result, None)) for (n, _), p in zip(todo, prepared, strict=True))
-            submitted = [(n, call, p) for (n, call), p in zip(todo, prepared, strict=True) if writes(n, p.result)]
+            for (n, call), endorsed in zip(todo, prepared, strict=True):
+                if isinstance(endorsed, Permanent):
+                    outcomes[n] = endorsed
+                    continue
+                outcomes[n] = Outcome(endorsed.result, None)
+                if writes(n, endorsed.result):
+                    submitted.append((n, call, endorsed))
             results = await self._commit([(call, p) for _, call, p in submitted])
             todo = []
             for (n, call, p), result in zip(submitted, results, strict=True):
@@ -105,11 +111,13 @@ class Transactions:
                 if not _is_final(result) and isinstance(result, GatewayError):
                     raise result
 
-    async def _endorse(self, call: Call) -> Prepared:
+    async def _endorse(self, call: Call) -> Prepared | Permanent:
         for attempt in range(_ENDORSEMENTS):
             try:
                 async with self._room:
                     return await self._gateway.endorse(call.function, *call.args)
+            except Permanent as error:
+                return error
             except (Conflict, Unknown) as error:
                 # The endorsers do not agree yet, or somebody committed under this nonce: a new one tells.
                 if attempt + 1 == _ENDORSEMENTS:
