@@ -3,7 +3,7 @@
 import base64
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassbox.contract.canonical import canonical, sha256_hex, strict_loads
-from glassbox.contract.record import record_bytes
+from glassbox.contract.record import record_bytes, reference_record
 from ledger import verify
 from ledger.bundle import make_bundle
 from ledger.checkpoint import KeyFormatError
 from ledger.fabric import proof
+from ledger.fabric.ledger import FabricLedger
 from ledger.fabric.trust import Trust
 from ledger.port import Receipt
 from ledger.verify import exit_code, summary, verify_bundle
+from tests.ledger.fabric.network import TestNetwork
 from tests.ledger.fabric.transactions import CHAINCODE, CHANNEL, NOW, Draft, Member, Organisation, issue
-from tests.ledger.records import POLICY, scorecard
+from tests.ledger.records import CREATED_AT, POLICY, scorecard
 
 ONE, TWO = Organisation("Org1MSP"), Organisation("Org2MSP")
 RECORDS = [scorecard(f"e:{n}") for n in range(3)]
@@ -324,6 +326,41 @@ def test_a_root_that_is_none_is_the_callers_mistake(
 ) -> None:
     with pytest.raises(KeyFormatError, match=reason):
         Trust(roots, endorsements)
+
+
+# From a network
+
+
+@pytest.fixture
+async def fetched(fabric_of_two: TestNetwork, tmp_path: Path) -> AsyncIterator[dict[str, Receipt]]:
+    """Of two organisations that must both endorse: receipts as `prove` answers them."""
+    admin = FabricLedger(fabric_of_two.profile("Admin"), tmp_path / "admin")
+    ledger = FabricLedger(fabric_of_two.profile(), tmp_path / "pending")
+    try:
+        await admin.register_policy(POLICY.document, CREATED_AT)
+        run = reference_record("run", "cd" * 32, CREATED_AT)
+        await ledger.append([*RECORDS, run])
+        found = [await ledger.prove(name) for name in ("e:0", "e:2", f"run:{'cd' * 32}", f"policy:{POLICY.digest}")]
+        yield {receipt.evaluation_id: receipt for receipt in found if receipt is not None}
+    finally:
+        await ledger.close()
+        await admin.close()
+
+
+async def test_what_a_network_hands_out_holds(fabric_of_two: TestNetwork, fetched: dict[str, Receipt]) -> None:
+    roots = {each.msp_id: [each.ca.root.certificate_pem] for each in fabric_of_two.organizations}
+    assert len(fetched) == 4
+    for receipt in fetched.values():
+        policy = None if receipt.record["kind"] == "run" else POLICY.document
+        found = line(make_bundle(receipt, policy), Trust(roots, 2))
+        assert found.startswith("holds: "), found
+        assert "endorsed by Org1MSP, Org2MSP (" in found
+        sender = "Admin" if receipt.record["kind"] == "policy" else "User1"
+        assert f"sent by {sender}@org1.example.com of Org1MSP" in found
+    other = {**fetched["e:0"].record, "model": None}
+    mixed = Receipt("exists", other, fetched["e:0"].record_digest, "fabric", fetched["e:0"].proof)
+    assert line(make_bundle(mixed, POLICY.document), Trust(roots)).startswith("does not hold (write)")
+    assert line(make_bundle(fetched["e:0"], POLICY.document)).startswith("does not hold (sender): the certificate of")
 
 
 # The commands
