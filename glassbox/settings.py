@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from judges.port import Models
     from ledger.checkpoint import Signer
     from streams.clients import Broker
+    from streams.security import Security
 
 PREFIX = "GLASSBOX_"
 _TABLES = ("policy",)
@@ -48,6 +49,15 @@ class Settings(BaseSettings):
     broker_address: Annotated[str | None, Field(validation_alias="GLASSBOX_BROKER")] = None
     partitions: Annotated[int, Field(ge=1, le=1024)] = 4
     replication: Annotated[int, Field(ge=1, le=16)] = 1
+    broker_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    broker_sasl_mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"] = "SCRAM-SHA-512"
+    broker_sasl_username: str | None = None
+    broker_sasl_password: SecretStr | None = None
+    broker_tls_ca: Path | None = None
+    broker_tls_cert: Path | None = None
+    broker_tls_key: Path | None = None
+    broker_tls_key_password: SecretStr | None = None
+    production: bool = False
 
     data_dir: Path = Path(".glassbox")
     config: Path = Path("glassbox.toml")
@@ -81,7 +91,10 @@ class Settings(BaseSettings):
     fabric_bin: Path | None = None
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
-    @field_validator("data_dir", "config", "signing_key_file", "id_key_file", "fabric_bin")
+    @field_validator(
+        *("data_dir", "config", "signing_key_file", "id_key_file", "fabric_bin"),
+        *("broker_tls_ca", "broker_tls_cert", "broker_tls_key"),
+    )
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value else None
@@ -115,6 +128,23 @@ class Settings(BaseSettings):
         if value is not None and urlsplit(value).scheme not in ("", "file"):
             raise ValueError("must be a folder (a path or file:///path); no other store is supported")
         return value
+
+    @model_validator(mode="after")
+    def _whole_security(self) -> Settings:
+        protocol = f"{PREFIX}BROKER_SECURITY is {self.broker_security}"
+        sasl, tls = self.broker_security.startswith("SASL"), self.broker_security.endswith("SSL")
+        for needed, prefix, wanted in ((sasl, "broker_sasl_", "SASL_SSL"), (tls, "broker_tls_", "SSL or SASL_SSL")):
+            idle = [name for name in sorted(self.model_fields_set) if name.startswith(prefix)]
+            if idle and not needed:
+                raise ValueError(f"{variable(idle[0])} is set, but {protocol}; set that to {wanted}, or neither")
+        for name in ("broker_sasl_username", "broker_sasl_password"):
+            if sasl and getattr(self, name) is None:
+                raise ValueError(f"{protocol}, but {variable(name)} is not set")
+        if (self.broker_tls_cert is None) != (self.broker_tls_key is None):
+            raise ValueError(f"set both {PREFIX}BROKER_TLS_CERT and {PREFIX}BROKER_TLS_KEY, or neither")
+        if self.broker_sasl_mechanism == "PLAIN" and self.broker_security == "SASL_PLAINTEXT":
+            raise ValueError(f"{protocol}: with PLAIN the password would be readable on the way; set that to SASL_SSL")
+        return self
 
     @model_validator(mode="after")
     def _whole_endpoint(self, info: ValidationInfo) -> Settings:
@@ -156,7 +186,29 @@ class Settings(BaseSettings):
             )
         if local and address == local["address"]:
             return Broker(address, local["partitions"], self.replication, embedded=local["embedded"])
-        return Broker(address, self.partitions, self.replication)
+        return Broker(address, self.partitions, self.replication, security=self.security())
+
+    def security(self) -> Security:
+        """How clients of a broker that is not the embedded one prove who they are. Raises `SettingsError`."""
+        from streams.security import Security
+
+        password, key_password = self.broker_sasl_password, self.broker_tls_key_password
+        security = Security(
+            protocol=self.broker_security,
+            mechanism=self.broker_sasl_mechanism,
+            username=self.broker_sasl_username,
+            password=password.get_secret_value() if password else None,
+            ca=self.broker_tls_ca,
+            certificate=self.broker_tls_cert,
+            key=self.broker_tls_key,
+            key_password=key_password.get_secret_value() if key_password else None,
+        )
+        try:
+            security.ssl_context()
+        except OSError as error:
+            names = [name for name in ("broker_tls_ca", "broker_tls_cert", "broker_tls_key") if getattr(self, name)]
+            raise SettingsError(f"{', '.join(map(variable, names))}: not usable as PEM files ({error})") from None
+        return security
 
     def endpoint(self, lexical_url: str | None = None) -> Endpoint:
         """Which model judges: the environment's, else the lexical model at `lexical_url`, by default that of the

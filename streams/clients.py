@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streams.topics import MESSAGE_MAX, TOPICS, Topic
+from streams.access import READER_GROUP
+from streams.security import Security
+from streams.topics import MESSAGE_MAX, Topic
 
 
 class BrokerError(Exception):
@@ -28,6 +29,7 @@ class Broker:
     partitions: int = 4
     replication: int = 1
     embedded: bool = False
+    security: Security = field(default_factory=Security)
 
     @property
     def min_insync_replicas(self) -> int:
@@ -35,12 +37,16 @@ class Broker:
         return self.replication // 2 + 1
 
 
+def common(broker: Broker) -> dict[str, Any]:
+    """What every confluent-kafka client is told."""
+    return {**_QUIET, "bootstrap.servers": broker.address, **broker.security.librdkafka()}
+
+
 def producer(broker: Broker) -> Producer:
     """An idempotent producer whose keys go where every other client of the pipeline puts them."""
     return Producer(
         {
-            **_QUIET,
-            "bootstrap.servers": broker.address,
+            **common(broker),
             "acks": "all",
             "enable.idempotence": not broker.embedded,  # the embedded broker has no producer ids
             "partitioner": "murmur2_random",  # the default of librdkafka is CRC32, of aiokafka murmur2
@@ -58,9 +64,8 @@ def reader(broker: Broker, topics: Sequence[Topic], *, from_end: bool = True) ->
     """
     consumer = Consumer(
         {
-            **_QUIET,
-            "bootstrap.servers": broker.address,
-            "group.id": "glassbox-reader",
+            **common(broker),
+            "group.id": READER_GROUP,
             "enable.auto.commit": False,
             "fetch.message.max.bytes": MESSAGE_MAX,
             "auto.offset.reset": "earliest",
@@ -75,81 +80,72 @@ def reader(broker: Broker, topics: Sequence[Topic], *, from_end: bool = True) ->
         consumer.assign(where)
     except KafkaException as error:
         consumer.close()
-        raise _explained(error, broker) from None
+        raise explained(error, broker) from None
     return consumer
 
 
-def _explained(error: KafkaException, broker: Broker) -> BrokerError:
+def read_all(broker: Broker, topic: Topic, patience_s: float = 30) -> Iterator[Message]:
+    """Every message that stands on a topic now, partition by partition in the order of its offsets.
+
+    Raises `BrokerError` as `reader` does, and where nothing comes for `patience_s` seconds before the end.
+    """
+    consumer = reader(broker, [topic], from_end=False)
+    try:
+        ends = {}
+        for where in consumer.assignment():
+            low, high = consumer.get_watermark_offsets(where, timeout=5)
+            if low < high:
+                ends[where.partition] = high
+        last = time.monotonic()
+        while ends:
+            for message in consumer.consume(500, 0.2):
+                if message.error():
+                    continue  # the client goes on by itself
+                last = time.monotonic()
+                partition, offset = message.partition() or 0, message.offset() or 0
+                if offset < ends.get(partition, 0):
+                    yield message
+                if offset + 1 >= ends.get(partition, 0):
+                    ends.pop(partition, None)
+            if time.monotonic() - last > patience_s:
+                raise BrokerError(f"{broker.address} stopped answering while {topic.name} was read")
+    except KafkaException as error:
+        raise explained(error, broker) from None
+    finally:
+        consumer.close()
+
+
+def explained(error: KafkaException, broker: Broker) -> BrokerError:
+    """What went wrong with a broker, and the next step, as a sentence."""
     inner = error.args[0]
-    if isinstance(inner, KafkaError) and inner.code() in (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-    ):
-        return BrokerError(f"{broker.address} lacks a topic or partition; run `glassbox topics create`")
+    code, reason = (inner.code(), inner.str()) if isinstance(inner, KafkaError) else (None, str(inner))
+    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
+        return BrokerError(
+            f"{broker.address} lacks a topic or partition; run `glassbox topics create`{unless_hidden(broker)}"
+        )
+    if code in _FORBIDDEN:
+        return BrokerError(
+            f"{broker.address} does not allow this to its user ({reason}); `glassbox topics acls` lists what each needs"
+        )
+    if code in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL):
+        return BrokerError(
+            f"{broker.address} and this client do not trust each other ({reason}); set GLASSBOX_BROKER_SECURITY and "
+            "the settings of its SASL user or certificates right"
+        )
     return BrokerError(
-        f"no broker answers at {broker.address} ({inner}); start one with `glassbox up` or set GLASSBOX_BROKER"
+        f"no broker answers at {broker.address} ({reason}); start one with `glassbox up` or set GLASSBOX_BROKER"
     )
 
 
-def _admin(broker: Broker) -> AdminClient:
-    return AdminClient({**_QUIET, "bootstrap.servers": broker.address})
+def unless_hidden(broker: Broker) -> str:
+    """The other reason why a topic is not seen, where users are told apart."""
+    if broker.security.protocol == "PLAINTEXT":
+        return ""
+    return ", or let this user see it (`glassbox topics acls` lists what each needs)"
 
 
-def wait_for_broker(broker: Broker, timeout_s: float, still_wanted: Callable[[], bool] = lambda: True) -> None:
-    """Block until the broker answers. Raises `BrokerError` after `timeout_s` seconds."""
-    admin = _admin(broker)
-    end = time.monotonic() + timeout_s
-    while True:
-        try:
-            admin.list_topics(timeout=min(1.0, timeout_s))
-            return
-        except KafkaException as error:
-            if time.monotonic() > end or not still_wanted():
-                raise _explained(error, broker) from None
-
-
-def create_topics(broker: Broker, wanted: Sequence[Topic] = TOPICS) -> list[str]:
-    """Create what is missing and return the names created. Raises `BrokerError` where an existing topic has another
-    number of partitions than configured, or the broker refuses."""
-    admin = _admin(broker)
-    try:
-        there = admin.list_topics(timeout=10).topics
-    except KafkaException as error:
-        raise _explained(error, broker) from None
-    missing = [topic for topic in wanted if topic.name not in there]
-    check_topics(broker, [topic for topic in wanted if topic.name in there])
-    if not missing:
-        return []
-    orders = [
-        NewTopic(topic.name, broker.partitions, broker.replication, config=topic.config(broker.min_insync_replicas))
-        for topic in missing
-    ]
-    for name, future in admin.create_topics(orders, operation_timeout=30).items():
-        try:
-            future.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # two roles may start at once
-                raise BrokerError(f"topic {name} could not be created: {error.args[0].str()}") from None
-    return [topic.name for topic in missing]
-
-
-def check_topics(broker: Broker, wanted: Sequence[Topic] = TOPICS) -> dict[str, Any]:
-    """Name -> number of partitions of each topic. Raises `BrokerError` for a missing topic or another count than
-    configured: with it, events of one evaluation would be in two places."""
-    admin = _admin(broker)
-    try:
-        there = admin.list_topics(timeout=10).topics
-    except KafkaException as error:
-        raise _explained(error, broker) from None
-    found = {}
-    for topic in wanted:
-        if topic.name not in there:
-            raise BrokerError(f"topic {topic.name} is missing; run `glassbox topics create`")
-        found[topic.name] = len(there[topic.name].partitions)
-        if found[topic.name] != broker.partitions:
-            raise BrokerError(
-                f"topic {topic.name} has {found[topic.name]} partitions, GLASSBOX_PARTITIONS says {broker.partitions}; "
-                "set it right, or make new topics: an id must keep its partition"
-            )
-    return found
+_FORBIDDEN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)

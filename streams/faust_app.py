@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import faust
 from aiokafka.errors import MessageSizeTooLargeError
+from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP
 
 from glassbox.contract.events import LATEST
@@ -28,6 +29,7 @@ from streams.clients import Broker
 from streams.joiner import Marker
 from streams.ports import Record, SendFailed, TooLarge
 from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
+from streams.security import Security
 from streams.topics import MESSAGE_MAX, Topic, partition_of
 
 log = logging.getLogger("glassbox.streams")
@@ -44,6 +46,7 @@ def make_app(app_id: str, broker: Broker, data_dir: Path, *, max_poll_records: i
     return faust.App(
         app_id,
         broker=f"kafka://{broker.address}",
+        broker_credentials=_credentials(broker.security),
         store="memory://",
         datadir=str(data_dir / f"{app_id}-{os.getpid()}"),
         topic_partitions=broker.partitions,
@@ -68,6 +71,15 @@ def make_app(app_id: str, broker: Broker, data_dir: Path, *, max_poll_records: i
         producer_partitioner=None,
         worker_redirect_stdouts=False,
     )
+
+
+def _credentials(security: Security) -> SASLCredentials | SSLCredentials | None:
+    context = security.ssl_context()
+    if security.sasl:
+        return SASLCredentials(
+            username=security.username, password=security.password, ssl_context=context, mechanism=security.mechanism
+        )
+    return SSLCredentials(context) if context is not None else None
 
 
 class FaustOutbox:

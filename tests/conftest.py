@@ -1,13 +1,18 @@
 """What every test runs under: no telemetry, no model hub, and a missing component that CI does not forgive."""
 
+from __future__ import annotations
+
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from tests.kafka import Kafka
 
 # Before any test imports them: each of these libraries reads its switch once, at import.
 os.environ.update(
@@ -37,6 +42,17 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str
     gliner(folder / "gliner", base)
     glirel(folder / "glirel", base)
     return folder
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoReturn]) -> Iterator[Kafka]:
+    """One Kafka broker with open and secured listeners; `empty()` it before use."""
+    from tests.kafka import Kafka, lacking
+
+    if sentence := lacking():
+        missing(sentence)
+    with Kafka(tmp_path_factory.mktemp("kafka"), secured=True) as broker:
+        yield broker
 
 
 # A busy machine is not a slow function: speed is measured in tests/bench.

@@ -208,12 +208,15 @@ class Kafka:
 
     def empty(self) -> Broker:
         """Delete every topic and consumer group; returns the broker, as new."""
-        admin = self.admin
-        names = [name for name in admin.list_topics(timeout=10).topics if not name.startswith("__")]
-        groups = [group.group_id for group in admin.list_consumer_groups().result().valid]
-        _done(admin.delete_consumer_groups(groups) if groups else {})
-        _done(admin.delete_topics(names, operation_timeout=30) if names else {})
+        groups = [group.group_id for group in self.admin.list_consumer_groups().result().valid]
+        _done(self.admin.delete_consumer_groups(groups) if groups else {})
+        names = self._topics()
+        _done(self.admin.delete_topics(names, operation_timeout=30) if names else {})
+        until(lambda: not self._topics(), 30, "topics deleted")  # the controller knows before the broker does
         return self.broker
+
+    def _topics(self) -> list[str]:
+        return [name for name in self.admin.list_topics(timeout=10).topics if not name.startswith("__")]
 
     def add_user(self, name: str, password: str) -> None:
         """A user of the SASL listener, with SCRAM-SHA-512 and SCRAM-SHA-256."""

@@ -1,6 +1,8 @@
 """A whole pipeline of real processes on a real broker, for the tests: every role as `glassbox worker` runs it.
 
 `judges="trivial"` replaces each worker's judge by one that answers at once, so that what is tested is the transport.
+`broker`: one that is there already, by default an embedded one of the pipeline's own. `of_role`: more environment for
+a role, by its name.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -23,8 +25,9 @@ from glassbox.cli.policy import register
 from glassbox.cli.publish import Publisher
 from glassbox.cli.wiring import own_kinds
 from glassbox.contract.policy import load_policies
+from streams.admin import create_topics, wait_for_broker
 from streams.broker import embedded_broker_command
-from streams.clients import Broker, create_topics, reader, wait_for_broker
+from streams.clients import Broker, reader
 from streams.roles import ROLES
 from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS, topics
 
@@ -85,27 +88,39 @@ class Settled:
 class Pipeline:
     """Broker, topics, policies and role processes in one folder. `names`: role, or role-2 for a second worker."""
 
-    def __init__(self, folder: Path, judges: str = "trivial", environment: dict[str, str] | None = None) -> None:
-        self.folder, self._module = folder, MODULES[judges]
-        (port,) = free_ports(1)
-        self.broker = Broker(f"127.0.0.1:{port}", embedded=True)
+    def __init__(
+        self,
+        folder: Path,
+        judges: str = "trivial",
+        environment: dict[str, str] | None = None,
+        broker: Broker | None = None,
+        of_role: Callable[[str], Mapping[str, str]] = lambda _: {},
+    ) -> None:
+        self.folder, self._module, self._of_role = folder, MODULES[judges], of_role
+        self._server: Child | None = None
+        if broker is None:
+            (port,) = free_ports(1)
+            broker = Broker(f"127.0.0.1:{port}", embedded=True)
+            self._server = Child("broker", embedded_broker_command(port), dict(os.environ), folder)
+        self.broker = broker
         self._base = {
             **os.environ,
             "GLASSBOX_BROKER": self.broker.address,
+            "GLASSBOX_REPLICATION": str(self.broker.replication),
             "GLASSBOX_DATA_DIR": str(folder / "data"),
             "GLASSBOX_POLICY": "offline",
             **(environment or {}),
             "PYTHONPATH": os.pathsep.join([str(ROOT), *(environment or {}).get("PYTHONPATH", "").split(os.pathsep)]),
         }
-        self._server = Child("broker", embedded_broker_command(port), dict(os.environ), folder)
         self.roles: dict[str, Child] = {}
         self.ports: dict[str, int] = {}
 
     def start(self, names: Iterable[str] = ROLES) -> None:
         """Start the broker once, then these roles, and wait until each is ready."""
         names = list(names)
-        if self._server.process is None:
-            self._server.start()
+        if not self.roles:
+            if self._server is not None:
+                self._server.start()
             wait_for_broker(self.broker, 20)
             config = self._base.get("GLASSBOX_CONFIG")
             policies = load_policies(Path(config).read_text() if config else "").values()
@@ -119,7 +134,7 @@ class Pipeline:
     def start_role(self, name: str) -> None:
         if name not in self.roles:
             (self.ports[name],) = free_ports(1)
-            environment = {**self._base, "GLASSBOX_METRICS_PORT": str(self.ports[name])}
+            environment = {**self._base, "GLASSBOX_METRICS_PORT": str(self.ports[name]), **self._of_role(name)}
             command = [sys.executable, *self._module, name.split("-")[0]]
             self.roles[name] = Child(name, command, environment, self.folder)
         self.roles[name].start()
@@ -174,7 +189,8 @@ class Pipeline:
 
     def close(self) -> None:
         stop_all(self.roles.values(), 10)
-        stop_all([self._server], 2)
+        if self._server is not None:
+            stop_all([self._server], 2)
 
 
 def request(name: str, **changes: Any) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def show(as_json: JsonOption = False) -> None:
         print(json.dumps({"settings": rows, "policies": {p.name: p.document for p in policies.values()}}))
         return
     for name, value, source in settings.described():
-        print(f"{name:<26} {value or '–':<44} {source}")
+        print(f"{name:<32} {value or '–':<44} {source}")
     print()
     for policy in policies.values():
         mark = "*" if policy.name == settings.policy else " "

@@ -65,7 +65,7 @@ class Supervisor:
     def start_log(self) -> Broker:
         """Broker, model and topics; the policies stand in the log before any role reads. Raises `BrokerError`."""
         from glassbox.cli.policy import register
-        from streams.clients import create_topics, wait_for_broker
+        from streams.admin import create_topics, wait_for_broker
         from streams.topics import topics
 
         policies = self.settings.policies()
@@ -84,7 +84,7 @@ class Supervisor:
 
         given = self.settings
         if given.broker_address is not None:
-            return Broker(given.broker_address, given.partitions, given.replication)
+            return Broker(given.broker_address, given.partitions, given.replication, security=given.security())
         (port,) = free_ports(1)
         try:
             command = embedded_broker_command(port)

@@ -1,4 +1,4 @@
-"""`glassbox topics`: make the pipeline's topics, and see what the broker has."""
+"""`glassbox topics`: make the pipeline's topics, see what the broker has, and who may do what there."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ app = typer.Typer(no_args_is_help=True, help="The topics of the pipeline.")
 
 @app.command()
 def create(as_json: JsonOption = False) -> None:
-    """Create the topics that are missing, with partitions, retention and size limits as the pipeline needs them.
+    """Create the topics that are missing, with partitions, replicas, retention and limits as the pipeline needs them.
 
     Example: GLASSBOX_BROKER=kafka:9092 GLASSBOX_REPLICATION=3 glassbox topics create
     """
-    from streams.clients import create_topics, wait_for_broker
+    from streams.admin import create_topics, wait_for_broker
 
     broker, wanted = _wanted()
     wait_for_broker(broker, 10.0)
@@ -35,31 +35,67 @@ def create(as_json: JsonOption = False) -> None:
 
 @app.command()
 def describe(as_json: JsonOption = False) -> None:
-    """Say what each topic is for, how long it keeps, and whether the broker has it as it must be.
+    """Say what each topic is for, how long it keeps, and whether the broker has it as it must be; exit 1 if not.
 
     Example: glassbox topics describe --json
     """
-    from streams.clients import check_topics
+    from glassbox.cli.errors import FINDING, say
+    from streams.admin import Admin, differences
     from streams.topics import DAY_MS
 
     broker, wanted = _wanted()
-    partitions = check_topics(broker, wanted)
+    found = Admin(broker).find(wanted)
+    differing = {topic.name: differences(topic, broker, found[topic.name]) for topic in wanted if topic.name in found}
     if as_json:
         rows = [
             {
                 "name": topic.name,
                 "purpose": topic.purpose,
-                "partitions": partitions[topic.name],
-                "retention_ms": topic.retention_ms,
-                "max_message_bytes": topic.max_message_bytes,
+                "there": topic.name in found,
+                "partitions": broker.partitions,
+                "replication": broker.replication,
+                "settings": topic.config(broker.min_insync_replicas),
+                "differences": {each.setting: each.found for each in differing.get(topic.name, [])},
             }
             for topic in wanted
         ]
         print(json.dumps(rows))
-        return
-    for topic in wanted:
-        keeps = "for ever" if topic.retention_ms is None else f"{topic.retention_ms // DAY_MS} days"
-        print(f"{topic.name:<32} {partitions[topic.name]:>3} partitions  kept {keeps:<9} {topic.purpose}")
+    else:
+        for topic in wanted:
+            there = found.get(topic.name)
+            state = f"{there.partitions:>3} partitions × {there.replication}" if there else "MISSING"
+            keeps = "for ever" if topic.retention_ms is None else f"{topic.retention_ms // DAY_MS} days"
+            print(f"{topic.name:<32} {state:<20} kept {keeps:<9} {topic.purpose}")
+    missing = [topic.name for topic in wanted if topic.name not in found]
+    if missing:
+        say(f"missing: {', '.join(missing)}; run `glassbox topics create`")
+    for each in (each for topic in differing.values() for each in topic):
+        say(str(each))
+    if missing or any(differing.values()):
+        raise typer.Exit(FINDING)
+
+
+@app.command()
+def acls(as_json: JsonOption = False) -> None:
+    """List what each role must be allowed on a broker with ACLs: user, resource, its name, operations.
+
+    `client` is who submits and watches, `operator` who makes topics and registers policies. A user that is not named
+    here needs nothing, and no user needs more.
+
+    Example: glassbox topics acls
+    """
+    from dataclasses import asdict
+
+    from glassbox.cli.wiring import own_kinds
+    from glassbox.settings import Settings
+    from streams import access
+
+    lines = list(access.acls(own_kinds(Settings.load().policies().values())))
+    if as_json:
+        print(json.dumps([asdict(line) for line in lines]))
+    else:
+        for line in lines:
+            print(f"{line.user:<12} {line.resource:<6} {line.name:<32} {' '.join(line.operations)}")
 
 
 def _wanted() -> tuple[Broker, tuple[Topic, ...]]:

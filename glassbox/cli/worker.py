@@ -65,16 +65,19 @@ class RoleProcess:
         from judges.registry import QUICK
         from ledger.evidence import EvidenceVault
         from ledger.store import FolderStore
+        from streams.access import access
         from streams.acks import OrderedAcks
-        from streams.clients import check_topics
+        from streams.admin import check_topics
         from streams.faust_app import FaustOutbox, Role, make_app
         from streams.health import serve_health
         from streams.reading import InFlight
-        from streams.topics import REQUESTS, RESULTS, SCORECARDS, judge_topic, topics
 
         role, settings = self.role, self._settings
         broker, policies = settings.broker(), settings.policies()
-        await asyncio.to_thread(check_topics, broker, topics(own_kinds(policies.values())))
+        own = own_kinds(policies.values())
+        needs = access(own)[role]
+        for difference in await asyncio.to_thread(check_topics, broker, needs.topics, production=settings.production):
+            log.warning("%s", difference)
         acks, in_flight = OrderedAcks(), InFlight()
         stall_s = max(float(policy.deadline_s) for policy in policies.values()) + STALL_MARGIN_S
 
@@ -101,15 +104,13 @@ class RoleProcess:
             log.info("%s serves /metrics, /live and /ready on %s:%d", role, settings.metrics_host, port)
             vault = EvidenceVault(FolderStore(settings.evidence_path))
             resources.push_async_callback(vault.close)
-            transport = {"intake": REQUESTS, "join": RESULTS, "committer": SCORECARDS}
-            topic = transport.get(role) or judge_topic(role)
             # a judgement is long: small polls leave the rest to other workers of the kind
             on_models = role == "structure" and (settings.entity_model or settings.relation_model)
-            polled = 500 if role in transport or (role in QUICK and not on_models) else 16
+            slow = role in (*KINDS, *own) and (role not in QUICK or on_models)
             data_dir = settings.make_data_dir() / "faust"
-            app = make_app(f"glassbox-{role}", broker, data_dir, max_poll_records=polled)
+            app = make_app(needs.group, broker, data_dir, max_poll_records=16 if slow else 500)
             outbox = FaustOutbox(app, broker.partitions)
-            process = Role(app, outbox, topic, acks, in_flight)
+            process = Role(app, outbox, needs.reads[0], acks, in_flight)
             process.consume(await self._consumer(process, vault, resources))
             self._trouble = None
             return await process.run()

@@ -18,9 +18,9 @@ from tests.pipeline import Pipeline, request, until
 COUNT = 500
 
 
-@pytest.fixture
-def pipeline(tmp_path: Path) -> Iterator[Pipeline]:
-    made = Pipeline(tmp_path)
+@pytest.fixture(params=["embedded", "kafka"])
+def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pipeline]:
+    made = Pipeline(tmp_path, broker=request.getfixturevalue("kafka").empty() if request.param == "kafka" else None)
     try:
         made.start()
         yield made

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 import pytest
 
 from glassbox.cli.children import Child, free_ports, stop_all
+from streams.admin import wait_for_broker
 from streams.broker import embedded_broker_command
-from streams.clients import Broker, wait_for_broker
+from streams.clients import Broker
 
 
-@pytest.fixture
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """An empty embedded broker."""
+@pytest.fixture(params=["embedded", "kafka"])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """An empty broker: the embedded one, then Kafka."""
+    if request.param == "kafka":
+        yield request.getfixturevalue("kafka").empty()
+        return
     (port,) = free_ports(1)
     server = Child("broker", embedded_broker_command(port), dict(os.environ), tmp_path_factory.mktemp("broker"))
     server.start()

@@ -13,12 +13,14 @@ from tests.pipeline import Pipeline, get, request
 QUICK = "[policy.quick]\ndeadline_s = 4\n"
 
 
-@pytest.fixture(scope="module")
-def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    """Every role but the structure worker, which is missing."""
+@pytest.fixture(scope="module", params=["embedded", "kafka"])
+def pipeline(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """Every role but the structure worker, which is missing, on either broker."""
+    broker = request.getfixturevalue("kafka").empty() if request.param == "kafka" else None
     folder: Path = tmp_path_factory.mktemp("pipeline")
     (folder / "glassbox.toml").write_text(QUICK)
-    made = Pipeline(folder, environment={"GLASSBOX_CONFIG": str(folder / "glassbox.toml"), "GLASSBOX_POLICY": "quick"})
+    environment = {"GLASSBOX_CONFIG": str(folder / "glassbox.toml"), "GLASSBOX_POLICY": "quick"}
+    made = Pipeline(folder, environment=environment, broker=broker)
     try:
         made.start([role for role in ROLES if role != "structure"])
         yield made

@@ -1,0 +1,88 @@
+"""Who may do what on the broker: the topics and the group of each role, and the ACLs that follow.
+
+The one table for `glassbox topics acls`, for docs/kafka.md and for the test that runs every role with exactly these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from glassbox.contract.verdict import KINDS
+from streams.topics import CLOSED, DEAD_LETTERS, RECEIPTS, REQUESTS, RESULTS, SCORECARDS, Topic, judge_topic, topics
+
+READER_GROUP = "glassbox-reader"
+"""Named by clients that watch without a group: they commit nothing, yet the broker asks."""
+
+
+def group(role: str) -> str:
+    """The consumer group of a role, and the name of its Faust app."""
+    return f"glassbox-{role}"
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one user needs. A role works on the first topic that it reads."""
+
+    group: str
+    reads: tuple[Topic, ...]
+    writes: tuple[Topic, ...]
+    creates: tuple[Topic, ...] = ()
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """Those that must be there, each once."""
+        return tuple(dict.fromkeys((*self.reads, *self.writes, *self.creates)))
+
+
+Operation = Literal["READ", "WRITE", "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS"]
+
+
+@dataclass(frozen=True)
+class Acl:
+    """What a user is allowed on one topic or group, by its literal name, from any host."""
+
+    user: str
+    resource: Literal["topic", "group"]
+    name: str
+    operations: tuple[Operation, ...]
+
+
+def access(own_kinds: Iterable[str] = ()) -> dict[str, Access]:
+    """User -> what it needs: the roles, then `client` (`submit`, `watch`, `dead-letters list`) and `operator`
+    (`topics`, `policy register`, `replay submit`, `dead-letters redrive` and `discard`)."""
+    own_kinds = tuple(own_kinds)
+    kinds = (*KINDS, *own_kinds)
+    tasks = tuple(judge_topic(kind) for kind in kinds)
+    workers = {kind: Access(group(kind), (judge_topic(kind),), (RESULTS, DEAD_LETTERS)) for kind in kinds}
+    answers = (RECEIPTS, DEAD_LETTERS)
+    return {
+        "intake": Access(group("intake"), (REQUESTS,), (*tasks, RESULTS, *answers)),
+        **workers,
+        "join": Access(group("join"), (RESULTS, CLOSED), (RESULTS, SCORECARDS, CLOSED, DEAD_LETTERS)),
+        "committer": Access(group("committer"), (SCORECARDS,), answers),
+        "client": Access(READER_GROUP, answers, (REQUESTS,)),
+        "operator": Access(READER_GROUP, answers, (REQUESTS, SCORECARDS, DEAD_LETTERS), topics(own_kinds)),
+    }
+
+
+def acls(own_kinds: Iterable[str] = ()) -> Iterator[Acl]:
+    """Every ACL that the pipeline needs, by user. READ and WRITE include DESCRIBE; a role describes the settings of
+    its topics when it starts."""
+    for user, needs in access(own_kinds).items():
+        for topic in needs.topics:
+            yield Acl(user, "topic", topic.name, tuple(_operations(needs, topic)))
+        yield Acl(user, "group", needs.group, ("READ",))
+
+
+def _operations(needs: Access, topic: Topic) -> Iterator[Operation]:
+    if topic in needs.reads:
+        yield "READ"
+    if topic in needs.writes:
+        yield "WRITE"
+    if topic in needs.creates:
+        yield "CREATE"
+    if topic not in (*needs.reads, *needs.writes):
+        yield "DESCRIBE"
+    yield "DESCRIBE_CONFIGS"
