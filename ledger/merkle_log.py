@@ -25,6 +25,7 @@ from ledger.audit import Audit, audit
 from ledger.checkpoint import Checkpoint, CheckpointError, Signer, VerifierKey
 from ledger.log_file import LogFile
 from ledger.port import (
+    NOT_APPENDED,
     AppendResult,
     LedgerRefused,
     LedgerUnavailable,
@@ -160,7 +161,7 @@ class MerkleLog:
 
     def _check(self, record: dict[str, Any]) -> None:
         if record.get("kind") == "policy":
-            raise RecordError("kind", "scorecard, run or review: a policy goes on the ledger with its content")
+            raise NOT_APPENDED
         check_shape(record)
         if record["kind"] == "scorecard":
             cited = record["policy_digest"]

@@ -83,6 +83,9 @@ class Refused:
 
 AppendResult = Receipt | Refused
 
+NOT_APPENDED = RecordError("kind", "scorecard, run or review: a policy goes on the ledger with its content")
+"""Why a policy's record is refused by itself."""
+
 
 class Ledger(Protocol):
     """A backend. Every method may raise LedgerUnavailable."""

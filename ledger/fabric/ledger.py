@@ -23,6 +23,7 @@ from ledger.fabric.profile import Profile
 from ledger.fabric.proposal import Position
 from ledger.fabric.transactions import Call, Committed, Outcome, Transactions
 from ledger.port import (
+    NOT_APPENDED,
     AppendResult,
     LedgerRefused,
     LedgerUnavailable,
@@ -349,6 +350,8 @@ def _refusal(record: Record) -> Refused | None:
         record_bytes(record)
         if not isinstance(record.get("evaluation_id"), str):
             raise RecordError("evaluation_id", "text")
+        if record.get("kind") == "policy":
+            raise NOT_APPENDED
     except (RecordError, CanonicalError) as error:
         return Refused.because(record, error)
     return None
