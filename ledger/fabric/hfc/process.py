@@ -14,6 +14,7 @@ from typing import Any
 
 from glassbox.lifeline import die_with
 from ledger.fabric.identity import Signer
+from ledger.port import LedgerUnavailable
 
 WORKER = Path(__file__).with_name("worker.py")
 MAX_LINE = 256 << 20
@@ -21,10 +22,19 @@ MAX_LINE = 256 << 20
 _GRACE_S = 2.0
 """How much longer than asked an answer may take, and how long the worker may take to end, in seconds."""
 _START_S = 30.0
+_ENVIRONMENT = {
+    "PATH": os.defpath,
+    "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python",  # the only one that its messages work with here
+    "GRPC_VERBOSITY": "NONE",  # what fails is said in the answer
+}
 
 
-class WorkerFailed(Exception):
-    """A request without a result, for whatever reason; the message says which."""
+class WorkerFailed(LedgerUnavailable):
+    """No result, and none to be expected: the worker cannot be started, or was late, or is gone."""
+
+
+class HfcFailed(Exception):
+    """What hfc, or the network through it, says went wrong; the worker goes on working."""
 
 
 class Worker:
@@ -41,14 +51,15 @@ class Worker:
         self._turn = asyncio.Lock()
 
     async def call(self, name: str, wait_s: float, **arguments: Any) -> Any:
-        """The result of one request (worker.py). Raises WorkerFailed, within `wait_s` and the time a start takes."""
+        """The result of one request (worker.py), within `wait_s` and the time a start takes. Raises WorkerFailed or
+        HfcFailed."""
         async with self._turn:
             try:
                 if self._process is None or self._process.returncode is not None:
                     await self._start()
                 return await self._ask(wait_s, {"call": name, "wait_s": wait_s, **arguments})
-            except _Told as told:
-                raise WorkerFailed(str(told)) from None
+            except HfcFailed:
+                raise
             except BaseException:
                 await self._kill()  # its next line might answer this request
                 raise
@@ -71,19 +82,20 @@ class Worker:
                 WORKER,
                 stdin=PIPE,
                 stdout=PIPE,
-                env={"PATH": os.defpath, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"},
+                env=_ENVIRONMENT,
                 start_new_session=True,  # Ctrl-C is for the parent, which may still need it
                 preexec_fn=lambda: die_with(parent),
                 limit=MAX_LINE,
             )
         except OSError as error:
-            raise WorkerFailed(f"{self._python} cannot be started: {error.strerror}") from None
+            raise WorkerFailed(
+                f"{self._python}, which is to run hfc, cannot be started: {error.strerror} (`make hfc` installs it)"
+            ) from None
         identity = {"msp_id": self._signer.msp_id, "certificate": self._signer.certificate.decode()}
         try:
             await self._ask(_START_S, {"call": "open", **self._opening, **identity})
-        except _Told as told:
-            await self._kill()
-            raise WorkerFailed(f"hfc does not work under {self._python}: {told} (`make hfc` installs it)") from None
+        except HfcFailed as failed:
+            raise WorkerFailed(f"hfc does not work under {self._python}: {failed} (`make hfc` installs it)") from None
 
     async def _ask(self, wait_s: float, message: Mapping[str, Any]) -> Any:
         try:
@@ -91,9 +103,9 @@ class Worker:
                 while "sign" in (answer := await self._exchange(message)):
                     message = {"signature": b64encode(self._signer.sign(b64decode(answer["sign"]))).decode()}
         except TimeoutError:
-            raise WorkerFailed(f"no answer within {wait_s:g} s") from None
+            raise WorkerFailed(f"hfc gave no answer in {wait_s:g} s; it is started anew with the next call") from None
         if "error" in answer:
-            raise _Told(answer["error"])
+            raise HfcFailed(answer["error"])
         return answer["result"]
 
     async def _exchange(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,11 +117,12 @@ class Worker:
             await self._process.stdin.drain()
             line = await self._process.stdout.readuntil(b"\n")
         except (ConnectionError, asyncio.IncompleteReadError):
-            raise WorkerFailed(f"the worker ended with exit code {await self._process.wait()}") from None
+            code = await self._process.wait()
+            raise WorkerFailed(f"hfc ended with exit code {code}; it is started anew with the next call") from None
         try:
             answer: dict[str, Any] = json.loads(line)
         except ValueError:
-            raise WorkerFailed("the worker's answer is not JSON") from None
+            raise WorkerFailed("hfc's answer is not JSON; it is started anew with the next call") from None
         return answer
 
     async def _kill(self) -> None:
@@ -118,7 +131,3 @@ class Worker:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-
-
-class _Told(Exception):
-    """The worker's own account of what failed: it goes on working."""

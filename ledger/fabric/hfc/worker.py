@@ -3,15 +3,19 @@
 A JSON line a request on standard input, a JSON line an answer on standard output, one at a time, until standard input
 ends. Whatever else is printed here goes to standard error.
 
-    {"call": "open", "channel", "chaincode", "msp_id", "certificate", "peers", "orderers"} -> {"result": null}
-    {"call": "evaluate", "function", "arguments", "wait_s"} -> {"result": {"status", "message", "payload": base64}}
-    {"call": "submit", "function", "arguments", "wait_s"}
-        -> {"result": {"tx_id": str | null, "block_number": int | null, "trouble": str | null}}
-    {"call": "transaction", "tx_id", "wait_s"} -> {"result": base64}
+    {"call": "open", "channel", "msp_id", "certificate", "client_tls", "peers", "orderers"} -> {"result": null}
+    {"call": "evaluate", "chaincode", "function", "arguments", "wait_s"}
+        -> {"result": {"status", "message", "payload": base64}}
+    {"call": "submit", "chaincode", "function", "arguments", "wait_s"}
+        -> {"result": {"tx_id": str | null, "block_number": int | null, "status": str | null, "answer": str}}
     {"call": "block_number", "tx_id", "wait_s"} -> {"result": int}
     anything that fails -> {"error": sentence}
 
-Before an answer there may come {"sign": base64}: the next line is then {"signature": base64}. So no key is here.
+`tx_id` is null where the transaction did not get as far as an orderer, `status` and `block_number` where no block
+with it was seen. `answer` is the chaincode's where `status` is VALID, else what went wrong.
+
+Before an answer there may come {"sign": base64}: the next line is then {"signature": base64}. So the key of the
+identity is not here.
 """
 
 import asyncio
@@ -22,9 +26,11 @@ import os
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
+from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 from typing import Any
 
+_OK = 200
 _MAX_MESSAGE = 100 << 20
 """What a Fabric node accepts in one message by default, in bytes."""
 
@@ -32,14 +38,14 @@ Sign = Callable[[bytes], bytes]
 
 
 class Network:
-    """hfc's client for one identity, one channel and one chaincode."""
+    """hfc's client for one identity and one channel."""
 
     def __init__(
         self,
         channel: str,
-        chaincode: str,
         msp_id: str,
         certificate: str,
+        client_tls: Mapping[str, str] | None,
         peers: Sequence[Mapping[str, Any]],
         orderers: Sequence[Mapping[str, Any]],
         sign: Sign,
@@ -51,102 +57,106 @@ class Network:
         from hfc.util.crypto.crypto import ecies
 
         logging.disable()  # hfc logs what it sends, and installs handlers to be heard
-        self._channel, self._chaincode = channel, chaincode
         suite = ecies()
         suite.sign = lambda _key, message: sign(message)
         # Not hfc's User, which pickles the private key into its store whenever it is assigned something.
         enrollment = SimpleNamespace(cert=certificate.encode(), private_key=None)
         self._user = SimpleNamespace(org=msp_id, msp_id=msp_id, enrollment=enrollment, cryptoSuite=suite)
         self._client = Client()
-        self._client.new_channel(channel)
-        self._peers = [Peer(name=node["endpoint"], **_connection(node)) for node in peers]
+        self._channel = self._client.new_channel(channel)
+        self._peers = [Peer(**_connection(node, client_tls)) for node in peers]
         for node in orderers:
-            self._client.orderers[node["endpoint"]] = Orderer(name=node["endpoint"], **_connection(node))
+            self._client.orderers[node["endpoint"]] = Orderer(**_connection(node, client_tls))
+        if client_tls is not None:
+            self._name_certificate(client_tls["certificate"])
 
-    async def evaluate(self, function: str, arguments: Sequence[str], wait_s: float) -> dict[str, str | int]:
-        response = await self._ask(self._chaincode, function, arguments, wait_s)
-        return {
-            "status": response.status,
-            "message": response.message,
-            "payload": b64encode(response.payload).decode(),
-        }
+    def _name_certificate(self, certificate: str) -> None:
+        """For the header of what asks for events hfc reads the TLS certificate from a file."""
+        file = self._certificate_file = NamedTemporaryFile()  # noqa: SIM115 — until this process ends
+        file.write(certificate.encode())
+        file.flush()
+        for peer in self._peers:
+            peer._client_cert_path = file.name
 
-    async def transaction(self, tx_id: str, wait_s: float) -> str:
-        """The bytes of a peer.ProcessedTransaction, in base64."""
-        return b64encode(await self._system("GetTransactionByID", tx_id, wait_s)).decode()
+    async def evaluate(
+        self, chaincode: str, function: str, arguments: Sequence[str], wait_s: float
+    ) -> dict[str, str | int]:
+        response = await self._ask(chaincode, function, arguments, wait_s)
+        payload = b64encode(response.payload).decode()
+        return {"status": response.status, "message": response.message, "payload": payload}
 
     async def block_number(self, tx_id: str, wait_s: float) -> int:
+        """Not hfc's `query_block_by_txid`, which decodes the whole block, or else raises it."""
         from hfc.protos.common.common_pb2 import Block
 
-        return int(Block.FromString(await self._system("GetBlockByTxID", tx_id, wait_s)).header.number)
-
-    async def _system(self, function: str, tx_id: str, wait_s: float) -> bytes:
-        """The query system chaincode's answer. Not hfc's own calls for it: undecoded, they raise what they found."""
-        response = await self._ask("qscc", function, [self._channel, tx_id], wait_s)
-        if response.status != 200:
+        response = await self._ask("qscc", "GetBlockByTxID", [self._channel.name, tx_id], wait_s)
+        if response.status != _OK:
             raise LookupError(response.message)
-        return bytes(response.payload)
+        return int(Block.FromString(response.payload).header.number)
 
     async def _ask(self, chaincode: str, function: str, arguments: Sequence[str], wait_s: float) -> Any:
-        """The peer.Response of the first peer that can be reached. Not hfc's `chaincode_query`, which raises a list of
-        messages where the chaincode refuses."""
+        """The peer.Response of the first peer that can be reached.
+
+        Not hfc's `chaincode_query`, which takes every answer for text, and raises the raw messages of a refusal.
+        """
         from hfc.fabric.transaction.tx_context import create_tx_context
         from hfc.fabric.transaction.tx_proposal_request import CC_QUERY, CC_TYPE_GOLANG, create_tx_prop_req
 
         request = create_tx_prop_req(
             prop_type=CC_QUERY, cc_type=CC_TYPE_GOLANG, cc_name=chaincode, fcn=function, args=arguments
         )
-        channel = self._client.get_channel(self._channel)
         failures = []
         for peer in self._peers:
             context = create_tx_context(self._user, self._user.cryptoSuite, request)
-            (answering,), _, _ = channel.send_tx_proposal(context, [peer])
+            (answering,), _, _ = self._channel.send_tx_proposal(context, [peer])
             try:
                 return (await asyncio.wait_for(answering, wait_s / len(self._peers))).response
             except Exception as error:  # any error of a library that documents none
                 failures.append(f"{peer.name}: {describe(error)}")
         raise ConnectionError("; ".join(failures))
 
-    async def submit(self, function: str, arguments: Sequence[str], wait_s: float) -> dict[str, str | int | None]:
-        """Endorse, order, and wait for the block. `trouble` is None where the transaction is known to be valid.
+    async def submit(
+        self, chaincode: str, function: str, arguments: Sequence[str], wait_s: float
+    ) -> dict[str, str | int | None]:
+        """Have every peer endorse and an orderer order, and wait for the block.
 
-        Not `submit_transaction`, which ignores the function's name.
+        Not hfc's `submit_transaction`, which ignores the function's name.
         """
         client = self._client
         client.evt_tx_id, client.evts = None, {}
-        trouble = None
+        invoking = client.chaincode_invoke(
+            self._user,
+            self._channel.name,
+            self._peers,
+            arguments,
+            chaincode,
+            fcn=function,
+            wait_for_event=True,
+            wait_for_event_timeout=wait_s,
+        )
         try:
-            answer = await asyncio.wait_for(
-                client.chaincode_invoke(
-                    self._user,
-                    self._channel,
-                    self._peers,
-                    arguments,
-                    self._chaincode,
-                    fcn=function,
-                    wait_for_event=True,
-                    wait_for_event_timeout=wait_s,
-                ),
-                wait_s,
-            )
+            answer = str(await asyncio.wait_for(invoking, wait_s))
         except Exception as error:  # any error of a library that documents none
-            trouble = describe(error)
-        else:
-            if client.evt_tx_id is None:  # hfc notes the id once an orderer has taken the transaction
-                trouble = answer  # a rejection, returned as if it were the result
-        client.get_channel(self._channel)._channel_event_hubs.clear()  # hfc keeps one a transaction for ever
-        events = client.evts.get(client.evt_tx_id, {}).get("txEvents", ())
-        block = next((event["block_number"] for event in events), None)
-        return {"tx_id": client.evt_tx_id, "block_number": block, "trouble": trouble}
+            answer = describe(error)
+        self._channel._channel_event_hubs.clear()  # hfc keeps one a transaction for ever
+        # Noted once an orderer has the transaction. A rejection before that is returned as if it were the answer.
+        tx_id = client.evt_tx_id
+        events = client.evts.get(tx_id, {}).get("txEvents") or [{"tx_status": None, "block_number": None}]
+        invalid = (event["tx_status"] for event in events if event["tx_status"] != "VALID")
+        status = next(invalid, "VALID")
+        return {"tx_id": tx_id, "block_number": events[0]["block_number"], "status": status, "answer": answer}
 
 
-def _connection(node: Mapping[str, Any]) -> dict[str, Any]:
+def _connection(node: Mapping[str, Any], client_tls: Mapping[str, str] | None) -> dict[str, Any]:
     options = [("grpc.max_receive_message_length", _MAX_MESSAGE), ("grpc.max_send_message_length", _MAX_MESSAGE)]
     if node["host_alias"]:
         options.append(("grpc.ssl_target_name_override", node["host_alias"]))
     return {
+        "name": node["endpoint"],
         "endpoint": node["endpoint"],
         "tls_ca_cert_file": node["tls_ca"] and node["tls_ca"].encode(),
+        "client_key_file": client_tls and client_tls["key"].encode(),
+        "client_cert_file": client_tls and client_tls["certificate"].encode(),
         "opts": options,
     }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ledger.fabric.hfc import process
-from ledger.fabric.hfc.process import WORKER, Worker, WorkerFailed
+from ledger.fabric.hfc.process import WORKER, HfcFailed, Worker, WorkerFailed
 
 ROOT = Path(__file__).parents[3]
 
@@ -86,7 +86,7 @@ async def test_what_the_worker_says_has_failed_does_not_end_it(pretender) -> Non
         ask()
         tell(result="here")
     """)
-    with pytest.raises(WorkerFailed, match="the peer is away"):
+    with pytest.raises(HfcFailed, match="the peer is away"):
         await worker.call("evaluate", 5)
     assert await worker.call("evaluate", 5) == "here"
     await worker.close()
@@ -94,7 +94,7 @@ async def test_what_the_worker_says_has_failed_does_not_end_it(pretender) -> Non
 
 @pytest.mark.parametrize(
     ("misbehaviour", "sentence"),
-    [("time.sleep(60)", "no answer within 0.1 s"), ("os._exit(7)", "exit code 7"), ("print('{', flush=True)", "JSON")],
+    [("time.sleep(60)", "no answer in 0.1 s"), ("os._exit(7)", "exit code 7"), ("print('{', flush=True)", "JSON")],
 )
 async def test_a_worker_that_is_late_dead_or_mad_is_replaced(
     pretender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, misbehaviour: str, sentence: str
@@ -188,7 +188,7 @@ def test_the_worker_ends_with_its_parent(tmp_path: Path) -> None:
     [(Path(sys.executable), "No module named 'hfc'.*make hfc"), (Path("/nowhere/python"), "No such file or directory")],
 )
 async def test_an_interpreter_without_hfc_says_what_to_do(python: Path, sentence: str) -> None:
-    opening = {"channel": "glassbox", "chaincode": "scorecards", "peers": [], "orderers": []}
+    opening = {"channel": "glassbox", "client_tls": None, "peers": [], "orderers": []}
     worker = Worker(python, opening, Stamp())
     with pytest.raises(WorkerFailed, match=sentence):
         await worker.call("evaluate", 5)
