@@ -53,7 +53,7 @@ def _answer(channel: Channel, arguments: Sequence[bytes], creator: bytes, signed
                 return _block(channel, arguments[2].decode()).SerializeToString()
             case "GetBlockByHash":
                 return _block_with_hash(channel, arguments[2]).SerializeToString()
-    raise _Failed(f"Requested function {function} not found.")
+    raise _Failed(f"access denied for [{function}][{channel_id}]: [Unmapped policy for {NAME}/{function}]")
 
 
 def _transaction(channel: Channel, transaction_id: str) -> ProcessedTransaction:
