@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     relation_model: str | None = None
     device: str = "auto"
 
-    ledger: Literal["merkle"] = "merkle"
+    ledger: Literal["merkle", "fabric", "merkle,fabric", "fabric,merkle"] = "merkle"
     ledger_origin: str | None = None
     signing_key_file: Path | None = None
     id_key_file: Path | None = None
@@ -88,11 +88,32 @@ class Settings(BaseSettings):
     worker_pool: Annotated[int, Field(ge=1, le=4096)] = 64
     metrics_host: str = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] = 0
+
+    fabric_peers: str | None = None
+    fabric_channel: str | None = None
+    fabric_chaincode: str | None = None
+    fabric_msp_id: str | None = None
+    fabric_identity: Path | None = None
+    fabric_admin_identity: Path | None = None
+    fabric_certificate_folder: Path | None = None
+    fabric_key_folder: Path | None = None
+    fabric_crypto_folder: Path | None = None
+    fabric_connection_profile: Path | None = None
+    fabric_tls_ca_file: Path | None = None
+    fabric_tls_certificate_file: Path | None = None
+    fabric_tls_key_file: Path | None = None
+    fabric_host_alias: str | None = None
+    fabric_hfc_python: Path | None = None
     fabric_bin: Path | None = None
+    anchor_interval_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 60.0
+
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
     @field_validator(
-        *("data_dir", "config", "signing_key_file", "id_key_file", "fabric_bin"),
+        *("data_dir", "config", "signing_key_file", "id_key_file"),
+        *("fabric_identity", "fabric_admin_identity", "fabric_certificate_folder", "fabric_key_folder"),
+        *("fabric_crypto_folder", "fabric_connection_profile", "fabric_bin", "fabric_hfc_python"),
+        *("fabric_tls_ca_file", "fabric_tls_certificate_file", "fabric_tls_key_file"),
         *("broker_tls_ca", "broker_tls_cert", "broker_tls_key"),
     )
     @classmethod
@@ -327,9 +348,19 @@ class Settings(BaseSettings):
         return self.id_key_file or self.data_dir / "keys" / "id.key"
 
     @property
+    def ledgers(self) -> tuple[str, ...]:
+        """The ledgers that keep every record; the first one's receipts are published."""
+        return tuple(self.ledger.split(","))
+
+    @property
     def ledger_path(self) -> Path:
         """The folder of the Merkle ledger."""
         return self.data_dir / "ledger"
+
+    @property
+    def fabric_pending_path(self) -> Path:
+        """The file of the Fabric transactions that are on their way."""
+        return self.data_dir / "fabric-pending.sqlite"
 
     @property
     def cards_path(self) -> Path:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,8 +31,20 @@ _PATIENCE_S = 120.0
 """Without any answer for so long something is broken."""
 
 
+class DemoLedger(StrEnum):
+    """Which ledgers keep the demo's records."""
+
+    MERKLE = "merkle"
+    FABRIC = "fabric"
+    BOTH = "merkle,fabric"
+
+
 def demo(
     keep: Annotated[Path | None, typer.Option(help="Keep ledger, evidence, keys and logs in this folder.")] = None,
+    ledger: Annotated[
+        DemoLedger,
+        typer.Option(help="Where records go. Fabric: the network that GLASSBOX_FABRIC_* name (docs/fabric.md)."),
+    ] = DemoLedger.MERKLE,
 ) -> None:
     """Judge the sample answers with every process that production runs, and verify every proof.
 
@@ -45,7 +59,7 @@ def demo(
     began = time.monotonic()
     stop = Stop()
     with _folder(keep) as folder:
-        settings = _settings(folder)
+        settings = _settings(folder, ledger)
         with supervised(settings, stop, say, grace_s=2.0) as supervisor:
             code = _run(supervisor, stop, began, keep)
     sys.exit(stop.exit_code or code)
@@ -63,16 +77,19 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _settings(folder: Path) -> Settings:
-    """The same everywhere: neither the environment's settings nor a glassbox.toml nearby have a part in it."""
+def _settings(folder: Path, ledger: DemoLedger) -> Settings:
+    """The same everywhere: neither the environment's settings nor a glassbox.toml nearby have a part in it, but for
+    what says where Fabric is."""
     from glassbox.settings import PREFIX, Settings, variable
 
-    for key in [key for key in os.environ if key.startswith(PREFIX)]:
+    kept = f"{PREFIX}FABRIC_" if ledger is not DemoLedger.MERKLE else None
+    for key in [key for key in os.environ if key.startswith(PREFIX) and not (kept and key.startswith(kept))]:
         del os.environ[key]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     config = folder / "glassbox.toml"
     config.touch()
     os.environ |= {variable("data_dir"): str(folder), variable("config"): str(config), variable("policy"): "offline"}
+    os.environ[variable("ledger")] = ledger.value
     return Settings.load()
 
 
@@ -82,6 +99,8 @@ def _run(supervisor: Supervisor, stop: Stop, began: float, keep: Path | None) ->
 
     samples = Path(str(files("glassbox.cli") / "samples" / "requests.jsonl"))
     lines = list(read_lines(samples))
+    if "fabric" in supervisor.settings.ledgers:
+        lines = _renamed(lines)
     print(f"GlassBox demo: broker, offline model and {len(supervisor.metrics)} roles start, each a process of its own")
     broker = supervisor.start_log()
     submission = Submission(broker, supervisor.settings.id_key, follow=True)
@@ -97,6 +116,18 @@ def _run(supervisor: Supervisor, stop: Stop, began: float, keep: Path | None) ->
     if stop:
         return 2
     return _show(supervisor.settings, submission, lines, keep)
+
+
+def _renamed(lines: list[Line]) -> list[Line]:
+    """The samples under new ids: a network remembers those of the last demo, and the first record of an id stands."""
+    mark = secrets.token_hex(3)
+    renamed = []
+    for number, raw in lines:
+        request = json.loads(raw)
+        if "evaluation_id" in request:
+            request["evaluation_id"] += f"-{mark}"
+        renamed.append((number, json.dumps(request, ensure_ascii=False).encode()))
+    return renamed
 
 
 def _follow(supervisor: Supervisor, submission: Submission, stop: Stop, began: float) -> bool:
@@ -167,19 +198,27 @@ def _planted(lines: list[Line], ids: Mapping[int, str | None]) -> dict[str, str]
 
 def _verify(settings: Settings, dossiers: list[Dossier]) -> int:
     """Check every bundle with the offline verifier; returns how many do not hold."""
+    from glassbox.cli.ledgers import own_roots
     from glassbox.cli.proof import bundle_of
-    from ledger.verify import exit_code, summary, verify_bundle
+    from ledger.verify import exit_code, summary, trusted, verify_bundle
 
-    key = settings.signing_key().verifier
+    merkle = settings.ledgers[0] == "merkle"
+    key = settings.signing_key().verifier if merkle else None
+    trust = None if merkle else trusted(own_roots(settings), None)
     failed = 0
     for dossier in dossiers:
-        steps = verify_bundle(bundle_of(dossier, with_evidence=True), [str(key)])
+        steps = verify_bundle(bundle_of(dossier, with_evidence=True), [str(key)] if key else [], trust)
         if exit_code(steps):
             failed += 1
             print(f"{dossier.record['evaluation_id']}: the proof {summary(steps)}")
-    sizes = {dossier.receipt.proof["tree_size"] for dossier in dossiers}
-    of = f"the signed checkpoint of {max(sizes)} records" if sizes else "no checkpoint"
-    print(f"{len(dossiers) - failed} of {len(dossiers)} inclusion proofs hold against {of} (key {key.label})")
+    held = f"{len(dossiers) - failed} of {len(dossiers)}"
+    if key is not None:
+        sizes = {dossier.receipt.proof["tree_size"] for dossier in dossiers}
+        of = f"the signed checkpoint of {max(sizes)} records" if sizes else "no checkpoint"
+        print(f"{held} inclusion proofs hold against {of} (key {key.label})")
+    else:
+        transactions = {dossier.receipt.proof["tx_id"] for dossier in dossiers}
+        print(f"{held} proofs hold: endorsed by {settings.fabric_msp_id} in {len(transactions)} Fabric transactions")
     return failed
 
 

@@ -169,15 +169,15 @@ def _subsets(by_kind: Mapping[str, list[str]]) -> Any:
 
 @asynccontextmanager
 async def archive(settings: Settings) -> AsyncIterator[Archive]:
-    """The ledger and evidence of the data folder. Raises `LedgerUnavailable` where there is none."""
+    """The ledger, and the evidence of the data folder. Raises `LedgerError` where there is none."""
+    from glassbox.cli.ledgers import open_reader
     from ledger.evidence import EvidenceVault
-    from ledger.merkle_log import MerkleLog
     from ledger.store import FolderStore
 
     async with AsyncExitStack() as stack:
-        log = MerkleLog.reader(settings.ledger_path)
-        stack.push_async_callback(log.close)
+        ledger = open_reader(settings)
+        stack.push_async_callback(ledger.close)
         store = FolderStore(settings.evidence_path)
         vault = EvidenceVault(store)
         stack.push_async_callback(vault.close)
-        yield Archive(log, store, vault)
+        yield Archive(ledger, store, vault)

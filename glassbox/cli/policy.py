@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Policies on the ledger.")
 
 def register(broker: Broker, policies: Iterable[Policy]) -> None:
     """Publish a registration of each policy and wait until the broker has them. The committer registers a policy
-    once, however often it is published. Raises `BrokerError`."""
+    once, however often it is published. Raises `BrokerError`. (On Fabric an administrator registered it before.)"""
     from glassbox.cli.publish import Publisher
     from glassbox.contract.events import PolicyRegistration, reference_record
     from streams.topics import SCORECARDS
@@ -38,11 +39,13 @@ def register_command(
 ) -> None:
     """Register policies of glassbox.toml, so that records may cite them.
 
-    Needed after a policy was changed while the pipeline runs; `glassbox up` does it at every start.
+    Needed after a policy was changed while the pipeline runs; `glassbox up` does it at every start. On Fabric it is
+    an administrator's act: GLASSBOX_FABRIC_ADMIN_IDENTITY names one.
 
     Example: glassbox policy register strict
     """
     from glassbox.cli.errors import CommandError
+    from glassbox.cli.ledgers import register_on_fabric
     from glassbox.contract.policy import nearest
     from glassbox.settings import Settings
 
@@ -52,6 +55,8 @@ def register_command(
         if name not in policies:
             raise CommandError(f"no policy {name!r} is configured{nearest(name, policies)}")
     wanted = [policies[name] for name in names or policies]
+    if "fabric" in settings.ledgers:
+        asyncio.run(register_on_fabric(settings, wanted))
     register(settings.broker(), wanted)
     if as_json:
         print(json.dumps({policy.name: policy.digest for policy in wanted}))

@@ -25,13 +25,14 @@ def proof(
         bool, typer.Option("--with-evidence", help="Disclose request, salt, evidence and raw outputs in it.")
     ] = False,
 ) -> None:
-    """Write a record's proof bundle: the record, the policy it was judged by, and its place in the signed log.
+    """Write a record's proof bundle: the record, the policy it was judged by, and its place on the ledger.
 
     Without --with-evidence it holds no text of the evaluation.
 
     Example: glassbox proof transit-fare-01 -o proof.json
     """
     from glassbox.cli.errors import say
+    from glassbox.cli.ledgers import own_roots
     from glassbox.settings import Settings
 
     settings = Settings.load()
@@ -46,9 +47,12 @@ def proof(
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(bundle)
-    key = settings.signing_key().verifier
     print(f"{output}: the proof of {dossier.record['evaluation_id']}; check it with")
-    print(f"  glassbox verify {output} --key {key}")
+    if dossier.receipt.ledger == "fabric":
+        roots = own_roots(settings) or [f"{settings.fabric_msp_id or 'MSPID'}=CA.pem"]
+        print(f"  glassbox verify {output} {' '.join(f'--root {root}' for root in roots)}")
+    else:
+        print(f"  glassbox verify {output} --key {settings.signing_key().verifier}")
 
 
 async def find(settings: Settings, evaluation_id: str) -> Dossier:

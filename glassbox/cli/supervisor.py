@@ -5,6 +5,7 @@ Single-threaded: each step is short and looks whether it is asked to stop.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -63,12 +64,16 @@ class Supervisor:
         return dict(zip(self._names, ports, strict=True))
 
     def start_log(self) -> Broker:
-        """Broker, model and topics; the policies stand in the log before any role reads. Raises `BrokerError`."""
+        """Broker, model and topics; the policies stand in the log before any role reads, and on Fabric. Raises
+        `BrokerError` and `LedgerError`."""
+        from glassbox.cli.ledgers import register_on_fabric
         from glassbox.cli.policy import register
         from streams.admin import create_topics, wait_for_broker
         from streams.topics import topics
 
         policies = self.settings.policies()
+        if "fabric" in self.settings.ledgers:
+            asyncio.run(register_on_fabric(self.settings, policies.values()))
         broker = self.broker = self._start_broker()
         if self.llm is None:
             self._start_model()
@@ -186,7 +191,8 @@ def supervised(
         own_judges(settings.policies().values())
         settings.cards()
         settings.id_key()
-        settings.signing_key()  # made here, so that every role finds them
+        if "merkle" in settings.ledgers:
+            settings.signing_key()  # made here, so that every role finds them
         supervisor = Supervisor(settings, stop, say, workers)
         try:
             yield supervisor

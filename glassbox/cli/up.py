@@ -56,14 +56,19 @@ _NEXT = """ready in {seconds:.1f} s; Ctrl-C stops it. From another terminal, in 
 
 
 def _describe(supervisor: Supervisor) -> None:
+    from glassbox.cli.ledgers import fabric_place
+
     settings, broker = supervisor.settings, supervisor.broker
     assert broker is not None
     memory = "  (embedded: its topics live in memory and go when this stops)" if broker.embedded else ""
     stand_in = "" if settings.llm_base_url else "  (offline stand-in: it compares words and cannot tell meaning)"
     print(f"broker   {broker.address}{memory}")
     print(f"model    {supervisor.llm}{stand_in}")
-    print(f"ledger   {settings.ledger_path}")
-    print(f"key      {settings.signing_key().verifier}")
+    if "merkle" in settings.ledgers:
+        print(f"ledger   {settings.ledger_path}")
+        print(f"key      {settings.signing_key().verifier}")
+    if "fabric" in settings.ledgers:
+        print(f"ledger   {fabric_place(settings)}")
     print(f"data     {settings.data_dir}")
     print("metrics  " + "\n         ".join(f"{url}/metrics  {name}" for name, url in supervisor.metrics.items()))
     policy = settings.policies()[settings.policy]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassbox.cli.errors import UNABLE, explained, say
+from glassbox.cli.errors import UNABLE, CommandError, explained, say
 from glassbox.cli.wiring import own_judges, own_kinds
 from glassbox.contract.policy import nearest
 from glassbox.contract.verdict import KINDS
@@ -21,7 +21,7 @@ from streams.roles import ROLES, roles
 if TYPE_CHECKING:
     from judges.port import Case, Judge, Judgement
     from ledger.evidence import EvidenceVault
-    from ledger.merkle_log import MerkleLog
+    from ledger.port import Ledger
     from streams.faust_app import Role
     from streams.reading import Consumer
 
@@ -179,18 +179,28 @@ class RoleProcess:
         resources.push_async_callback(judge.close)
         return judge
 
-    async def _ledger(self) -> MerkleLog:
-        """The ledger, once it is free: a second committer stands by and takes over when the first is gone."""
-        from ledger.merkle_log import MerkleLog
+    async def _ledger(self) -> Ledger:
+        """The ledger, once it is free. Raises `CommandError` where a configured policy is not on it and nobody but an
+        administrator can put it there: records could not cite it."""
+        from glassbox.cli.ledgers import open_committer, unregistered
         from ledger.port import LedgerUnavailable
 
-        signer = self._settings.signing_key()
-        while True:
+        ledger = await open_committer(self._settings, self._hear)
+        while "fabric" in self._settings.ledgers:
             try:
-                return MerkleLog.committer(self._settings.ledger_path, signer)
+                missing = await unregistered(ledger, self._settings.policies().values())
             except LedgerUnavailable as error:
                 self._hear(str(error))
                 await asyncio.sleep(1.0)
+                continue
+            if missing:
+                await ledger.close()
+                names = ", ".join(policy.name for policy in missing)
+                raise CommandError(
+                    f"not on the ledger: the policies {names}; let an administrator run `glassbox policy register`"
+                )
+            break
+        return ledger
 
     def _hear(self, trouble: str | None) -> None:
         if trouble != self._trouble and trouble is not None:

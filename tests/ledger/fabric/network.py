@@ -144,6 +144,7 @@ class TestNetwork:
             "CHAINCODE": self.definition.chaincode,
             "MSP_ID": organization.msp_id,
             "IDENTITY": str(organization.msp_folder(user)),
+            "ADMIN_IDENTITY": str(organization.msp_folder("Admin")),
             "PEERS": ",".join(self._endpoints(org)),
             "TLS_CA_FILE": str(tls_ca),
         }
