@@ -25,7 +25,7 @@ from ledger.audit import Audit, audit
 from ledger.checkpoint import Checkpoint, CheckpointError, Signer, VerifierKey
 from ledger.log_file import LogFile
 from ledger.port import (
-    NOT_APPENDED,
+    APPENDED_KINDS,
     AppendResult,
     LedgerRefused,
     LedgerUnavailable,
@@ -161,7 +161,7 @@ class MerkleLog:
 
     def _check(self, record: dict[str, Any]) -> None:
         if record.get("kind") == "policy":
-            raise NOT_APPENDED
+            raise RecordError("kind", APPENDED_KINDS)
         check_shape(record)
         if record["kind"] == "scorecard":
             cited = record["policy_digest"]

@@ -83,8 +83,8 @@ class Refused:
 
 AppendResult = Receipt | Refused
 
-NOT_APPENDED = RecordError("kind", "scorecard, run or review: a policy goes on the ledger with its content")
-"""Why a policy's record is refused by itself."""
+APPENDED_KINDS = "scorecard, run or review: a policy goes on the ledger with its content"
+"""The rule for `kind` that a policy's record breaks by itself."""
 
 
 class Ledger(Protocol):

@@ -23,7 +23,7 @@ from ledger.fabric.profile import Profile
 from ledger.fabric.proposal import Position
 from ledger.fabric.transactions import Call, Committed, Outcome, Transactions
 from ledger.port import (
-    NOT_APPENDED,
+    APPENDED_KINDS,
     AppendResult,
     LedgerRefused,
     LedgerUnavailable,
@@ -351,7 +351,7 @@ def _refusal(record: Record) -> Refused | None:
         if not isinstance(record.get("evaluation_id"), str):
             raise RecordError("evaluation_id", "text")
         if record.get("kind") == "policy":
-            raise NOT_APPENDED
+            raise RecordError("kind", APPENDED_KINDS)
     except (RecordError, CanonicalError) as error:
         return Refused.because(record, error)
     return None
