@@ -31,6 +31,8 @@ OLDEST_WINDOW_SECONDS = Gauge("glassbox_oldest_window_seconds", "Age of the olde
 LEDGER_RECORDS = Counter("glassbox_ledger_records", "Entries that the committer settled", ["result"])
 LEDGER_APPEND_SECONDS = Histogram("glassbox_ledger_append_seconds", "Time of one batch", buckets=_SECONDS)
 LEDGER_TROUBLE = Counter("glassbox_ledger_trouble", "Waits because the ledger could not be written", ["cause"])
+ANCHORED_RECORDS = Gauge("glassbox_ledger_anchored_records", "Records under the newest anchored Merkle checkpoint")
+ANCHORED_AT = Gauge("glassbox_ledger_anchored_timestamp_seconds", "When all records were last known to be anchored")
 STORE_TROUBLE = Counter("glassbox_evidence_store_trouble", "Waits because the evidence store did not answer")
 
 UNACKNOWLEDGED = Gauge("glassbox_unacknowledged_messages", "Messages read and not yet acknowledged")

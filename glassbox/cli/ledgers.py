@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -14,9 +15,12 @@ from glassbox.settings import PREFIX
 if TYPE_CHECKING:
     from glassbox.contract.policy import Policy
     from glassbox.settings import Settings
+    from ledger.anchoring import Anchoring
     from ledger.fabric.ledger import FabricLedger
     from ledger.merkle_log import MerkleLog
     from ledger.port import Ledger
+
+log = logging.getLogger("glassbox.ledgers")
 
 _FREE_S = 1.0
 """Between two looks whether the ledger is free."""
@@ -73,9 +77,12 @@ def open_reader(settings: Settings) -> Ledger:
     return _joined(settings, merkle, fabric)
 
 
-async def open_committer(settings: Settings, hear: Callable[[str], None]) -> Ledger:
-    """The ledger, for writing. A second committer of a Merkle log waits here and takes over when the first is gone;
-    `hear` is told so. Raises `LedgerError` where Fabric's settings are wrong."""
+async def open_committer(settings: Settings, hear: Callable[[str], None]) -> tuple[Ledger, Anchoring | None]:
+    """The ledger, for writing, and what anchors one in the other where there are two.
+
+    A second committer of a Merkle log waits here and takes over when the first is gone. `hear` is told what is waited
+    for. Raises `LedgerError` where Fabric's settings are wrong.
+    """
     from ledger.merkle_log import MerkleLog
     from ledger.port import LedgerUnavailable
 
@@ -87,7 +94,24 @@ async def open_committer(settings: Settings, hear: Callable[[str], None]) -> Led
         except LedgerUnavailable as error:
             hear(str(error))
             await asyncio.sleep(_FREE_S)
-    return _joined(settings, merkle, fabric)
+    anchoring = None
+    if merkle is not None and fabric is not None:
+        from ledger.anchoring import Anchoring
+
+        anchoring = Anchoring(merkle, fabric, settings.anchor_interval_s, _note_anchored, _note_trouble)
+    return _joined(settings, merkle, fabric), anchoring
+
+
+def _note_anchored(records: int) -> None:
+    from streams import metrics
+
+    metrics.ANCHORED_RECORDS.set(records)
+    metrics.ANCHORED_AT.set_to_current_time()
+
+
+def _note_trouble(trouble: str | None) -> None:
+    if trouble is not None:
+        log.error("no checkpoint is anchored: %s", trouble)
 
 
 def _joined(settings: Settings, merkle: MerkleLog | None, fabric: FabricLedger | None) -> Ledger:

@@ -136,8 +136,7 @@ class RoleProcess:
             closed = FaustClosedIds(process.app, settings.broker().partitions)
             return JoinConsumer(Join(process.outbox, closed, acks, spawn))
         if self.role == "committer":
-            ledger = await self._ledger()
-            resources.push_async_callback(ledger.close)
+            ledger = await self._ledger(resources)
             committer = Committer(ledger, vault, process.outbox, acks.release, self._hear)
             return CommitQueue(committer, spawn)
         cards = settings.cards()
@@ -179,13 +178,17 @@ class RoleProcess:
         resources.push_async_callback(judge.close)
         return judge
 
-    async def _ledger(self) -> Ledger:
+    async def _ledger(self, resources: AsyncExitStack) -> Ledger:
         """The ledger, once it is free. Raises `CommandError` where a configured policy is not on it and nobody but an
         administrator can put it there: records could not cite it."""
         from glassbox.cli.ledgers import open_committer, unregistered
         from ledger.port import LedgerUnavailable
 
-        ledger = await open_committer(self._settings, self._hear)
+        ledger, anchoring = await open_committer(self._settings, self._hear)
+        resources.push_async_callback(ledger.close)
+        if anchoring is not None:
+            task = asyncio.create_task(anchoring.run())
+            resources.callback(task.cancel)
         while "fabric" in self._settings.ledgers:
             try:
                 missing = await unregistered(ledger, self._settings.policies().values())
@@ -194,7 +197,6 @@ class RoleProcess:
                 await asyncio.sleep(1.0)
                 continue
             if missing:
-                await ledger.close()
                 names = ", ".join(policy.name for policy in missing)
                 raise CommandError(
                     f"not on the ledger: the policies {names}; let an administrator run `glassbox policy register`"
