@@ -2,6 +2,7 @@ package contract
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/hyperledger/fabric-chaincode-go/v2/pkg/cid"
 	"github.com/hyperledger/fabric-chaincode-go/v2/shim"
@@ -49,7 +50,7 @@ func permit(stub shim.ChaincodeStubInterface, what string, roles ...string) (cal
 	}
 	if !slices.Contains(roles, who.role) {
 		return who, failure(forbidden, "%s needs the role %s, and this caller of %s has the role %q: see %s in its certificate",
-			what, roles[len(roles)-1], who.mspID, who.role, roleAttribute)
+			what, strings.Join(roles, " or "), who.mspID, who.role, roleAttribute)
 	}
 	return who, nil
 }

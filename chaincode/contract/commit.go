@@ -98,18 +98,19 @@ type refusal struct {
 	record.Error
 }
 
+// record writes one record where it may be written, and returns its answer.
 func (c *commit) record(value any) (canonical.Object, error) {
-	var name any
-	if object, ok := value.(canonical.Object); ok {
-		if given, _ := object.Get("evaluation_id"); given != nil {
-			name, _ = given.(string)
-		}
+	id := canonical.Member{Name: "evaluation_id"}
+	object, _ := value.(canonical.Object)
+	given, _ := object.Get(id.Name)
+	name, ok := given.(string)
+	if ok {
+		id.Value = name
 	}
 	made, refused, err := c.put(name, value)
 	if err != nil {
 		return nil, err
 	}
-	id := canonical.Member{Name: "evaluation_id", Value: name}
 	if refused == nil {
 		return result(made, id), nil
 	}
@@ -120,8 +121,8 @@ func (c *commit) record(value any) (canonical.Object, error) {
 	), nil
 }
 
-func (c *commit) put(name, value any) (string, *refusal, error) {
-	if id, ok := name.(string); ok && record.IsID(id) {
+func (c *commit) put(id string, value any) (string, *refusal, error) {
+	if record.IsID(id) {
 		standing, err := c.standing(id)
 		if err != nil {
 			return "", nil, err

@@ -55,48 +55,8 @@ func TestComposite(t *testing.T) {
 	}
 }
 
-// edited is a refused vector: the accepted one named Base with the value at At set to Set, or removed where there is none.
-type edited struct {
-	Base  string
-	At    []any
-	Set   json.RawMessage
-	Field string
-}
-
-func (e edited) of(t testing.TB, base []byte) any {
-	t.Helper()
-	var value any
-	if err := json.Unmarshal(base, &value); err != nil {
-		t.Fatal(err)
-	}
-	made, err := json.Marshal(edit(value, e.At, e.Set))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return read(t, made)
-}
-
-func edit(value any, at []any, set json.RawMessage) any {
-	if len(at) == 0 {
-		return set
-	}
-	switch made := value.(type) {
-	case map[string]any:
-		name, _ := at[0].(string)
-		if len(at) == 1 && set == nil {
-			delete(made, name)
-		} else {
-			made[name] = edit(made[name], at[1:], set)
-		}
-	case []any:
-		index, _ := at[0].(float64)
-		made[int(index)] = edit(made[int(index)], at[1:], set)
-	}
-	return value
-}
-
-// refuses holds a refusal against the vector.
-func (e edited) refuses(t *testing.T, refused *Error) {
+// refuses holds a refusal against its vector.
+func refuses(t *testing.T, e vectors.Edit, refused *Error) {
 	t.Helper()
 	if refused == nil {
 		t.Errorf("%s %v: accepted", e.Base, e.At)
@@ -113,7 +73,7 @@ func TestRecords(t *testing.T) {
 			Policy              *string
 			Record              json.RawMessage
 		}
-		Refused  []edited
+		Refused  []vectors.Edit
 		Evidence []struct {
 			ByKind json.RawMessage `json:"by_kind"`
 			Digest string
@@ -140,8 +100,8 @@ func TestRecords(t *testing.T) {
 	}
 	for _, vector := range file.Refused {
 		base := file.Accepted[bases[vector.Base]]
-		_, refused := verdict(vector.of(t, base.Record), base.Policy)
-		vector.refuses(t, refused)
+		_, refused := verdict(read(t, vector.Of(t, base.Record)), base.Policy)
+		refuses(t, vector, refused)
 	}
 	for _, vector := range file.Evidence {
 		if digest := canonical.Digest(canonical.Write(read(t, vector.ByKind))); digest != vector.Digest {
@@ -154,7 +114,7 @@ func TestPolicies(t *testing.T) {
 	type cited struct{ Name, Bytes, Digest string }
 	var file struct {
 		Shipped, Accepted []cited
-		Refused           []edited
+		Refused           []vectors.Edit
 	}
 	vectors.Load(t, "policy.json", &file)
 	bases := map[string]string{}
@@ -166,7 +126,7 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 	for _, vector := range file.Refused {
-		_, refused := NewPolicy(vector.of(t, []byte(bases[vector.Base])))
-		vector.refuses(t, refused)
+		_, refused := NewPolicy(read(t, vector.Of(t, []byte(bases[vector.Base]))))
+		refuses(t, vector, refused)
 	}
 }
