@@ -12,6 +12,7 @@ from glassbox.contract.canonical import canonical, sha256_hex, strict_loads
 from glassbox.contract.record import record_bytes, reference_record
 from ledger.bundle import make_bundle
 from ledger.checkpoint import Signer
+from ledger.fabric.hfc.ledger import HfcLedger
 from ledger.fabric.ledger import FabricLedger
 from ledger.fabric.trust import Trust
 from ledger.merkle_log import MerkleLog
@@ -50,10 +51,17 @@ async def proven_on_merkle(_: Ledger, receipt: Receipt) -> bool:
     return all(step.holds for step in verify_bundle(bundle(receipt), [str(SIGNER.verifier)]))
 
 
-def on_fabric(network: TestNetwork) -> Backend:
+def on_fabric(network: TestNetwork, hfc_python: Path | None = None) -> Backend:
+    """`hfc_python`: reached through hfc, not through the gateway."""
+
     @asynccontextmanager
     async def open_fabric(folder: Path) -> AsyncIterator[Ledger]:
-        ledger = FabricLedger(network.profile("Admin"), folder / "pending.sqlite3")
+        profile = network.profile("Admin")
+        ledger = (
+            FabricLedger(profile, folder / "pending.sqlite3")
+            if hfc_python is None
+            else HfcLedger(profile, profile.peers, hfc_python)  # a test network's peers take transactions too
+        )
         try:
             yield ledger
         finally:
@@ -76,11 +84,14 @@ def bundle(receipt: Receipt) -> bytes:
     return make_bundle(receipt, POLICY.document if receipt.record["kind"] != "run" else None)
 
 
-@pytest.fixture(params=["merkle", pytest.param("fabric", marks=pytest.mark.timeout(BUILD_TIMEOUT))])
+@pytest.fixture(
+    params=["merkle", *(pytest.param(name, marks=pytest.mark.timeout(BUILD_TIMEOUT)) for name in ("fabric", "hfc"))]
+)
 def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param == "merkle":
         return Backend("merkle", open_merkle, proven_on_merkle)
-    return on_fabric(request.getfixturevalue("fabric"))
+    python = request.getfixturevalue("hfc_python") if request.param == "hfc" else None
+    return on_fabric(request.getfixturevalue("fabric"), python)
 
 
 @pytest.fixture
