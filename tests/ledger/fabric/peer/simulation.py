@@ -15,7 +15,6 @@ from fabric_protos.ledger.rwset.kvrwset.kv_rwset_pb2 import (
     KVRead,
     KVRWSet,
     KVWrite,
-    QueryReads,
     RangeQueryInfo,
     Version,
 )
@@ -61,6 +60,12 @@ class _RangeRead:
             yield entry
         self.end, self.exhausted = end, True
 
+    def info(self) -> RangeQueryInfo:
+        made = RangeQueryInfo(start_key=self.start, end_key=self.end, itr_exhausted=self.exhausted)
+        if self.reads:
+            made.raw_reads.kv_reads.extend(_read(entry.key, entry.height) for entry in self.reads)
+        return made
+
 
 class Simulation:
     """Serves one chaincode invocation on a snapshot of the ledger."""
@@ -101,27 +106,26 @@ class Simulation:
 
     def read_write_set(self) -> bytes:
         """TxReadWriteSet: the chaincode's own namespace, and the definition that a peer looks up beforehand."""
-        definition = definition_key(self._namespace)
-        standing = self._ledger.state(LIFECYCLE).get(definition, self._at)
-        looked_up = KVRWSet(reads=[_read(definition, standing.height if standing else None)])
-        own = KVRWSet(
-            reads=[_read(key, height) for key, height in sorted(self._reads.items())],
-            range_queries_info=[
-                RangeQueryInfo(
-                    start_key=query.start,
-                    end_key=query.end,
-                    itr_exhausted=query.exhausted,
-                    raw_reads=QueryReads(kv_reads=[_read(entry.key, entry.height) for entry in query.reads]),
-                )
-                for query in self._ranges
-            ],
-            writes=[KVWrite(key=key, value=value, is_delete=not value) for key, value in sorted(self._writes.items())],
-        )
-        sets = sorted([(LIFECYCLE, looked_up), (self._namespace, own)])
+        sets = {LIFECYCLE: self._definition_read()}
+        if self._reads or self._ranges or self._writes:
+            sets[self._namespace] = KVRWSet(
+                reads=[_read(key, height) for key, height in sorted(self._reads.items())],
+                range_queries_info=[read.info() for read in self._ranges],
+                writes=[
+                    KVWrite(key=key, value=value, is_delete=not value) for key, value in sorted(self._writes.items())
+                ],
+            )
         return TxReadWriteSet(
             data_model=TxReadWriteSet.KV,
-            ns_rwset=[NsReadWriteSet(namespace=name, rwset=rwset.SerializeToString()) for name, rwset in sets],
+            ns_rwset=[
+                NsReadWriteSet(namespace=name, rwset=one.SerializeToString()) for name, one in sorted(sets.items())
+            ],
         ).SerializeToString()
+
+    def _definition_read(self) -> KVRWSet:
+        key = definition_key(self._namespace)
+        standing = self._ledger.state(LIFECYCLE).get(key, self._at)
+        return KVRWSet(reads=[_read(key, standing.height if standing else None)])
 
     def _get(self, query: GetState) -> bytes:
         _public(query.collection)
