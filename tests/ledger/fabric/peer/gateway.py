@@ -101,6 +101,12 @@ class GatewayService(GatewayServicer):  # type: ignore[misc]  # generated withou
         except DecodeError as error:
             raise _invalid(f"failed to unpack transaction proposal: {error}") from error
         asked, chaincode = proposal.channel.channel_id, proposal.spec.chaincode_id.name
+        if not asked:
+            raise _invalid("failed to unpack transaction proposal: no channel id provided")
+        if not chaincode:
+            raise _invalid(
+                f"failed to unpack transaction proposal: no chaincode name is provided, channel id [{asked}]"
+            )
         if asked != channel.definition.channel:
             raise Rejected(Code.UNAVAILABLE, _no_config(asked))
         if chaincode not in (channel.definition.chaincode, qscc.NAME):
