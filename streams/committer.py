@@ -248,6 +248,9 @@ class CommitQueue:
             self._early.clear()
             self._start()
 
+    async def hand_over(self) -> None:
+        pass
+
     def clear(self) -> None:
         """Partitions were revoked."""
         self._queue.clear()

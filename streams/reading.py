@@ -12,6 +12,7 @@ from streams import metrics
 from streams.acks import OrderedAcks, Token
 from streams.joiner import Join
 from streams.ports import Record
+from streams.starts import Starts
 
 REVOKE_GRACE_S = 2.0
 """How long work in flight may take to finish when partitions are revoked."""
@@ -26,6 +27,10 @@ class Consumer(Protocol):
 
     async def tick(self) -> None:
         """Called about four times a second."""
+        ...
+
+    async def hand_over(self) -> None:
+        """Partitions are given up in good order: the work in flight has had its time."""
         ...
 
     def clear(self) -> None:
@@ -94,6 +99,7 @@ class Reader:
         """Give work in flight its time; returns the positions to commit, and how many tasks are left to a
         successor."""
         cancelled = await self.in_flight.drain(grace_s)
+        await self.consumer.hand_over()
         return self.acks.positions(), cancelled
 
     def end(self) -> None:
@@ -102,16 +108,25 @@ class Reader:
         self.consumer.clear()
 
 
+Handler = Callable[[Record, Token], Awaitable[None]]
+
+
 @dataclass
 class Pool:
     """A `Consumer` that works on up to `size` records at a time and holds back reading beyond `window` open ones
-    (by default 8 × `size`)."""
+    (by default 8 × `size`).
 
-    handle: Callable[[Record, Token], Awaitable[None]]
+    With `starts`, a record that may have killed a worker is worked on alone, and one that has killed too many goes
+    to `give_up`.
+    """
+
+    handle: Handler
     acks: OrderedAcks
     in_flight: InFlight
     size: int
     window: int = 0
+    starts: Starts | None = None
+    give_up: Handler | None = None
     _slots: asyncio.Semaphore = field(init=False)
     _room: asyncio.Event = field(init=False)
 
@@ -121,26 +136,39 @@ class Pool:
         self._room = asyncio.Event()
 
     async def on_record(self, record: Record, token: Token) -> None:
-        await self._slots.acquire()
+        alone = self.starts is not None and await self.starts.guarded(record)
+        slots = self.size if alone else 1
+        for _ in range(slots):
+            await self._slots.acquire()
         while token.live() and self.acks.open_tokens() > self.window:
             self._room.clear()  # a slow task at the head: what follows is done but cannot be acknowledged
             await self._room.wait()
-        self.in_flight.spawn(self._work(record, token))
+        handle = self.handle
+        if self.starts is not None and token.live() and not await self.starts.begin(record):
+            assert self.give_up is not None
+            handle = self.give_up
+        self.in_flight.spawn(self._work(handle, record, token, slots))
 
-    async def _work(self, record: Record, token: Token) -> None:
+    async def _work(self, handle: Handler, record: Record, token: Token, slots: int) -> None:
         try:
             if token.live():
-                await self.handle(record, token)
+                await handle(record, token)
                 self.acks.release(token)
         finally:
-            self._slots.release()
+            for _ in range(slots):
+                self._slots.release()
             self._room.set()
 
     async def tick(self) -> None:
         pass
 
+    async def hand_over(self) -> None:
+        if self.starts is not None:
+            await self.starts.hand_over()
+
     def clear(self) -> None:
-        pass
+        if self.starts is not None:
+            self.starts.clear()
 
 
 @dataclass(frozen=True)
@@ -154,6 +182,9 @@ class JoinConsumer:
 
     async def tick(self) -> None:
         await self.join.tick()
+
+    async def hand_over(self) -> None:
+        pass
 
     def clear(self) -> None:
         self.join.clear()

@@ -40,12 +40,8 @@ class Worker:
     async def handle(self, record: Record, token: Token) -> None:
         """Answer one task. Returning means that it may be acknowledged; raising means that it must not."""
         self.clock.observe(record.timestamp)
-        try:
-            task = JudgeTask.model_validate_json(record.value or b"")
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            await bury(self.outbox, record, Reason("bad_task", where, first["type"]))
+        task = await self._parse(record)
+        if task is None:
             return
         waited = max(0.0, (self.clock.now() - record.timestamp) / 1000)
         metrics.TASK_WAIT_SECONDS.labels(kind=self.kind).observe(waited)
@@ -57,6 +53,22 @@ class Worker:
         verdicts, digest = await self._judge(task, until)
         if token.live():
             await self._send(task, verdicts, digest)
+
+    async def give_up(self, record: Record, token: Token) -> None:
+        """Answer a task that has killed its workers, unrun."""
+        task = await self._parse(record)
+        if task is not None:
+            await self._send(task, _all_failed(task, "crashed"), None)
+
+    async def _parse(self, record: Record) -> JudgeTask | None:
+        """The task, or None where the message became a dead letter."""
+        try:
+            return JudgeTask.model_validate_json(record.value or b"")
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            await bury(self.outbox, record, Reason("bad_task", where, first["type"]))
+            return None
 
     async def _judge(self, task: JudgeTask, until: float) -> tuple[Verdicts, str | None]:
         try:

@@ -71,10 +71,11 @@ class Group:
             self.rebalance()
 
     def catch_up(self, member: Member) -> None:
-        """A zombie hears that it is out."""
-        if member in self._behind:
+        """A zombie hears that it is out, unless it cannot hear."""
+        if not member.process.frozen:
             self._behind.discard(member)
-            self.rebalance()
+            if member.generation != self.offsets.generation:
+                self.rebalance()
 
     def rebalance(self) -> None:
         if self._waiting is not None:
@@ -193,7 +194,7 @@ class Member:
     # the timer
 
     def _tick_soon(self) -> None:
-        if self.group.role == "join" and not self._ticking and self.acks.open_tokens():
+        if self.group.role in ("join", "committer") and not self._ticking and self.acks.open_tokens():
             self._ticking = True
             self._spawn(self._ticks())
 
@@ -225,7 +226,7 @@ class Member:
         self._send_commit(self.acks.positions(), lambda kept: None)
 
     def _send_commit(self, positions: Mapping[Where, int], then: Callable[[bool], object]) -> None:
-        """To the coordinator and back, in the order of sending; a commit on its way survives its sender."""
+        """A commit on its way survives its sender."""
         generation, process, world = self.generation, self.process, self.world
 
         def arrive() -> None:
@@ -235,9 +236,16 @@ class Member:
             if not kept and process is self.process:
                 world.after(1.0, self.group.catch_up, self)
 
-        now = world.loop.time()
-        self._arrives = max(self._arrives, now + world.latency() if positions else now)
-        world.after(self._arrives - now, arrive)
+        if positions:
+            self.to_coordinator(arrive)
+        else:
+            then(True)
+
+    def to_coordinator(self, arrive: Callable[[], object]) -> None:
+        """Requests of one member arrive in the order of sending."""
+        now = self.world.loop.time()
+        self._arrives = max(self._arrives, now + self.world.latency())
+        self.world.after(self._arrives - now, arrive)
 
     # assignments
 

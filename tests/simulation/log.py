@@ -54,10 +54,12 @@ class Log:
 
 @dataclass
 class Offsets:
-    """What the group coordinator keeps: the current generation and, per partition, the committed offset."""
+    """What the group coordinator keeps: the current generation and, per partition, the committed offset with its
+    metadata."""
 
     generation: int = 0
     committed: dict[Where, int] = field(default_factory=dict)
+    notes: dict[Where, str] = field(default_factory=dict)
 
     def commit(self, generation: int, positions: Mapping[Where, int]) -> bool:
         """False for a member of an older generation: it is fenced, and nothing is kept."""

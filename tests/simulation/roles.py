@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from glassbox.contract.verdict import KINDS, Failed, Scored
 from judges.port import Case, Judgement
@@ -13,7 +14,9 @@ from streams.clock import monotonic
 from streams.committer import CommitQueue, Committer
 from streams.intake import Intake
 from streams.joiner import Join, Marker
+from streams.ports import SendFailed
 from streams.reading import Consumer, JoinConsumer, Pool
+from streams.starts import Note, Starts
 from streams.topics import CLOSED, REQUESTS, RESULTS, SCORECARDS, Topic, judge_topic
 from streams.worker import Worker
 from tests.simulation import requests
@@ -22,6 +25,8 @@ from tests.simulation.log import Where
 from tests.simulation.world import World
 
 POOL = 2
+RESERVE = 3
+T = TypeVar("T")
 _ID_KEY = b"k" * 32
 
 TOPICS: Mapping[str, Topic] = {
@@ -97,6 +102,35 @@ class SimClosedIds:
 
 
 @dataclass(frozen=True)
+class SimNotes:
+    """`starts.Notes` in the metadata of the group's commits: a member of an older generation is fenced."""
+
+    member: Member
+
+    async def read(self, where: Where) -> Note:
+        return Note.decode(await self._ask(lambda: self.member.group.offsets.notes.get(where, "")))
+
+    async def write(self, where: Where, note: Note) -> None:
+        offsets, generation = self.member.group.offsets, self.member.generation
+
+        def keep() -> bool:
+            if generation == offsets.generation:
+                offsets.notes[where] = note.encode()
+                self.member.world.note("note", self.member, where[1], note)
+            return generation == offsets.generation
+
+        if not await self._ask(keep):
+            raise SendFailed("a commit of an older generation")
+
+    async def _ask(self, operation: Callable[[], T]) -> T:
+        """To the coordinator and back, after what was sent before."""
+        world, answer = self.member.world, asyncio.get_running_loop().create_future()
+        self.member.to_coordinator(lambda: world.answer(0.002, answer, operation()))
+        result: T = await answer
+        return result
+
+
+@dataclass(frozen=True)
 class SimJudge:
     """A judge that takes its time, and another score each time; a poisoned answer kills its process."""
 
@@ -136,4 +170,5 @@ def make_consumer(member: Member) -> Consumer:
         return CommitQueue(committer, in_flight.spawn)
     assert role in KINDS
     worker = Worker(role, SimJudge(world, member, role).answer, outbox, world.vault)
-    return Pool(worker.handle, acks, in_flight, size=POOL)
+    starts = Starts(SimNotes(member), reserve=RESERVE)
+    return Pool(worker.handle, acks, in_flight, size=POOL, starts=starts, give_up=worker.give_up)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from streams.acks import OrderedAcks, Token
+from streams.ports import Record
+from streams.reading import InFlight, Pool
+from streams.starts import LAST_START, Note, Starts, Where
+
+WHERE = ("tasks", 0)
+
+
+class MemoryNotes:
+    """What outlives a worker."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Where, str] = {}
+        self.writes = 0
+
+    async def read(self, where: Where) -> Note:
+        return Note.decode(self.kept.get(where, ""))
+
+    async def write(self, where: Where, note: Note) -> None:
+        self.writes += 1
+        self.kept[where] = note.encode()
+
+
+def task(offset: int) -> Record:
+    return Record(*WHERE, offset, None, b"", 0)
+
+
+@pytest.mark.parametrize("text", ["", "null", "[1]", '["a", 1, 2]', '{"high": 1}', "[1, 2, 3, 4]"])
+def test_foreign_metadata_is_no_note(text: str) -> None:
+    assert Note.decode(text) == Note()
+
+
+def test_a_note_is_read_back() -> None:
+    assert Note.decode(Note(7, 5, 2).encode()) == Note(7, 5, 2)
+
+
+async def test_one_note_covers_many_starts() -> None:
+    notes = MemoryNotes()
+    starts = Starts(notes, reserve=10)
+    for offset in range(25):
+        assert not await starts.guarded(task(offset))
+        assert await starts.begin(task(offset))
+    assert notes.writes == 3
+    assert (await notes.read(WHERE)).high == 30
+
+
+async def test_after_a_good_end_nothing_is_guarded() -> None:
+    notes = MemoryNotes()
+    starts = Starts(notes, reserve=10)
+    await starts.begin(task(0))
+    await starts.hand_over()
+    assert not await Starts(notes, reserve=10).guarded(task(0))
+
+
+async def test_the_last_start_of_a_task_is_not_made() -> None:
+    notes = MemoryNotes()
+    await Starts(notes, reserve=4).begin(task(6))  # and the worker died
+    for n in range(1, LAST_START + 2):
+        starts = Starts(notes, reserve=4)
+        assert await starts.guarded(task(6))
+        assert await starts.begin(task(6)) == (n < LAST_START)
+    starts = Starts(notes, reserve=4)
+    assert await starts.begin(task(7))  # its own count
+    assert not await starts.guarded(task(10))  # above the old mark
+
+
+async def test_a_good_end_does_not_forgive_a_task_that_kills() -> None:
+    notes = MemoryNotes()
+    await Starts(notes, reserve=4).begin(task(0))
+    for _ in range(LAST_START - 1):
+        starts = Starts(notes, reserve=4)
+        assert await starts.begin(task(0))
+    await starts.hand_over()
+    await Starts(notes, reserve=4).begin(task(0))
+    assert not await Starts(notes, reserve=4).begin(task(0))
+
+
+async def test_what_is_guarded_runs_alone_and_what_kills_is_answered() -> None:
+    notes = MemoryNotes()
+    notes.kept[WHERE] = Note(high=3, offset=1, starts=LAST_START - 1).encode()
+    acks, in_flight = OrderedAcks(), InFlight()
+    acks.assign(1)
+    running, most, given_up = set[int](), dict[int, int](), list[int]()
+
+    async def handle(record: Record, token: Token) -> None:
+        running.add(record.offset)
+        await asyncio.sleep(0.01)
+        most[record.offset] = len(running)
+        running.discard(record.offset)
+
+    async def give_up(record: Record, token: Token) -> None:
+        assert not running
+        given_up.append(record.offset)
+
+    pool = Pool(handle, acks, in_flight, size=3, starts=Starts(notes, reserve=8), give_up=give_up)
+    for offset in range(6):
+        token = acks.take(*WHERE, offset, 1, lambda: None)
+        assert token is not None
+        await pool.on_record(task(offset), token)
+    await in_flight.drain(5)
+    assert given_up == [1]
+    assert most == {0: 1, 2: 1, 3: 3, 4: 2, 5: 1}
+    assert acks.open_tokens() == 0
