@@ -23,7 +23,8 @@ Where = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Note:
     """What is durably known of one partition. `high`: the offset below which tasks may have been started by a worker
-    that has not ended in good order; 0 when it has. `offset`, `starts`: how often that task was started alone."""
+    that has not ended in good order; 0 when it has. `offset`, `starts`: the furthest task that was started alone, and how
+    often."""
 
     high: int = 0
     offset: int = -1
@@ -74,6 +75,8 @@ class Starts:
         where = record.topic, record.partition
         known = self._known
         old_high, note = await self._of(where)
+        if record.offset < min(old_high, note.offset):
+            return True  # it ended well when a later one was started alone; its acknowledgement was lost
         if record.offset < old_high:
             starts = note.starts + 1 if note.offset == record.offset else 1
             counted = replace(note, offset=record.offset, starts=starts)

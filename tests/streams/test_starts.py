@@ -70,6 +70,15 @@ async def test_the_last_start_of_a_task_is_not_made() -> None:
     assert not await starts.guarded(task(10))  # above the old mark
 
 
+async def test_a_task_before_the_killer_that_runs_again_does_not_wipe_its_count() -> None:
+    notes = MemoryNotes()
+    await Starts(notes, reserve=4).begin(task(0))
+    for n in range(1, LAST_START + 1):
+        starts = Starts(notes, reserve=4)
+        assert await starts.begin(task(0))
+        assert await starts.begin(task(1)) == (n < LAST_START)
+
+
 async def test_a_good_end_does_not_forgive_a_task_that_kills() -> None:
     notes = MemoryNotes()
     await Starts(notes, reserve=4).begin(task(0))
