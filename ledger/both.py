@@ -65,9 +65,9 @@ class Both:
 
     async def prove(self, evaluation_id: str) -> Receipt | None:
         """The first ledger's receipt; the second's for what stands there alone."""
-        first, second = await asyncio.gather(self._first.prove(evaluation_id), self._second.prove(evaluation_id))
-        self._compare(None if first is None else first.record, None if second is None else second.record)
-        return second if first is None else first
+        receipt, second = await asyncio.gather(self._first.prove(evaluation_id), self._second.read(evaluation_id))
+        self._compare(None if receipt is None else receipt.record, second)
+        return receipt or await self._second.prove(evaluation_id)
 
     async def find(self, prefix: str, limit: int) -> list[str]:
         found = await asyncio.gather(self._first.find(prefix, limit), self._second.find(prefix, limit))

@@ -6,12 +6,13 @@ that name, the proof that the receipt carries; with evidence also `salt` (hexade
 evidence cites (SHA-256 -> base64). Read back by `ledger.verify`.
 
 A Merkle proof has `origin`, `index`, `tree_size`, `path` (hexadecimal, leaf to root) and `checkpoint` (signed note).
-A Fabric proof has `channel`, `chaincode`, `tx_id`, `block_number` and `transaction`: the base64 of the protobuf
-ProcessedTransaction that holds the record in its write set, with the endorsers' signatures over it. A receipt has
-no `transaction`, which is that of a whole batch: `glassbox proof` fetches it. Two things in a Fabric proof are
-signed by nobody and are the word of the peer that was asked: `block_number`, and that the transaction was valid.
-Certificates are judged at the time in the transaction, which its sender wrote, because years later all of them have
-expired; revocation lists are not part of it.
+A Fabric proof has `channel`, `chaincode`, `tx_id`, `block_number`, `transaction`: the base64 of the protobuf
+ProcessedTransaction that holds the record in its write set, with the endorsers' signatures over it; and, where enough
+peers were there to give it, `reading`: the base64 of an Envelope in which endorsers say, signed, that they read the
+record as it stands, by which transaction and in which block it was written. A receipt has neither (a transaction is
+that of a whole batch): `glassbox proof` fetches them. Without a reading, `block_number` and that the transaction was
+valid are the word of the peer that was asked. Certificates are judged at the time in the transaction, which its
+sender wrote, because years later all of them have expired; revocation lists are not part of it.
 """
 
 import base64

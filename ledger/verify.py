@@ -10,16 +10,15 @@ alone; a Fabric proof alone needs more, Fabric's message types.
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassbox.contract.canonical import MAX_DEPTH, CanonicalError, canonical, sha256_hex, showable, strict_loads
+from glassbox.contract.canonical import MAX_DEPTH, CanonicalError, canonical, sha256_hex, strict_loads
 from glassbox.contract.record import (
     RecordError,
     check_record,
@@ -29,9 +28,9 @@ from glassbox.contract.record import (
 )
 from ledger import checkpoint, merkle
 from ledger.checkpoint import CheckpointError, KeyFormatError, SignedCheckpoint, VerifierKey
+from ledger.steps import CannotTell, Fails, Step, decoded
 
 if TYPE_CHECKING:
-    from ledger.fabric.proof import Transaction
     from ledger.fabric.trust import Trust
 
 SCHEMA_VERSION = "1"
@@ -44,26 +43,16 @@ _TEXT, _NUMBER, _DIGITS = "text", "a whole number", "64 lower-case hexadecimal d
 _PATH = f"a list of {_DIGITS} each"
 _PROOF_FIELDS = {
     "merkle": {"origin": _TEXT, "index": _NUMBER, "tree_size": _NUMBER, "path": _PATH, "checkpoint": _TEXT},
-    "fabric": {"channel": _TEXT, "chaincode": _TEXT, "tx_id": _DIGITS, "block_number": _NUMBER, "transaction": _TEXT},
+    "fabric": {
+        "channel": _TEXT,
+        "chaincode": _TEXT,
+        "tx_id": _DIGITS,
+        "block_number": _NUMBER,
+        "transaction": _TEXT,
+        "reading": _TEXT,
+    },
 }
-_LATER = frozenset({"transaction"})  # a receipt is without it: `glassbox proof` fetches it
-
-
-@dataclass(frozen=True)
-class Step:
-    """One check. `holds` is None where it could not be told; `detail` says what holds, or why it does not."""
-
-    name: str
-    holds: bool | None
-    detail: str
-
-
-class _Fails(Exception):
-    """The bundle is wrong."""
-
-
-class _CannotTell(Exception):
-    """The bundle may be right, and this call cannot know."""
+_LATER = frozenset({"transaction", "reading"})  # a receipt is without them: `glassbox proof` fetches them
 
 
 def _is_hash(value: Any) -> bool:
@@ -90,9 +79,9 @@ def verify_bundle(raw: bytes, vkeys: Sequence[str], trust: Trust | None = None) 
     for name, check in _checks(raw, bundle, keys, trust):
         try:
             steps.append(Step(name, True, check()))
-        except _CannotTell as error:
+        except CannotTell as error:
             steps.append(Step(name, None, str(error)))
-        except (_Fails, CanonicalError, RecordError, CheckpointError, merkle.ProofError) as error:
+        except (Fails, CanonicalError, RecordError, CheckpointError, merkle.ProofError) as error:
             steps.append(Step(name, False, str(error)))
         if steps[-1].holds is not True:
             break
@@ -116,11 +105,12 @@ def _checks(
         yield "inclusion", lambda: _inclusion(bundle)
         yield "signature", lambda: _signature(bundle, keys)
     else:
-        yield "transaction", lambda: _transaction(bundle)
-        yield "write", lambda: _write(bundle)
-        yield "sender", lambda: _sender(bundle, trust)
-        yield "validity", lambda: _validity(bundle)
-        yield "endorsements", lambda: _endorsements(bundle, trust)
+        try:
+            from ledger.fabric.check import checks
+        except ImportError:
+            yield "transaction", _extra_needed
+        else:
+            yield from checks(bundle, trust)
 
 
 def exit_code(steps: Sequence[Step]) -> int:
@@ -142,29 +132,29 @@ def _format(raw: bytes, bundle: dict[str, Any]) -> str:
     """Fill `bundle` once its form is as published; anything besides is refused."""
     value = strict_loads(raw, max_depth=MAX_DEPTH + 4)
     if not isinstance(value, dict):
-        raise _Fails("the bundle is not a JSON object")
+        raise Fails("the bundle is not a JSON object")
     version = value.get("schema_version")
     if not isinstance(version, str):
-        raise _Fails("schema_version: text")
+        raise Fails("schema_version: text")
     if version != SCHEMA_VERSION:
-        raise _CannotTell(f"the bundle has format {version[:20]!r}, this verifier knows {SCHEMA_VERSION!r}")
+        raise CannotTell(f"the bundle has format {version[:20]!r}, this verifier knows {SCHEMA_VERSION!r}")
     backend = value.get("ledger")
     if not isinstance(backend, str) or backend not in _PROOF_FIELDS:
-        raise _Fails(f"ledger: one of {', '.join(_PROOF_FIELDS)}")
+        raise Fails(f"ledger: one of {', '.join(_PROOF_FIELDS)}")
     disclosed = _DISCLOSED if value.keys() & _DISCLOSED else frozenset[str]()
     if disclosed and _OUTPUTS in value:
         disclosed |= {_OUTPUTS}
     _expect_keys(value, _KEYS | {backend} | disclosed, "")
     for name in ("record", backend, *(disclosed - {"salt"})):
         if not isinstance(value[name], dict):
-            raise _Fails(f"{name}: an object")
+            raise Fails(f"{name}: an object")
     if not isinstance(value["policy"], dict | None):
-        raise _Fails("policy: an object or null")
+        raise Fails("policy: an object or null")
     if disclosed and not _is_hash(value["salt"]):
-        raise _Fails(f"salt: {_DIGITS}")
+        raise Fails(f"salt: {_DIGITS}")
     _proof_format(value[backend], backend)
     if canonical(value) != raw:
-        raise _Fails("the bundle is not in canonical form (RFC 8785)")
+        raise Fails("the bundle is not in canonical form (RFC 8785)")
     bundle.update(value)
     return "a proof bundle"
 
@@ -174,7 +164,7 @@ def _proof_format(proof: Mapping[str, Any], backend: str) -> None:
     _expect_keys(proof, frozenset(fields.keys() - (_LATER - proof.keys())), f"{backend}.")
     for name, form in fields.items():
         if name in proof and not _FORMS[form](proof[name]):
-            raise _Fails(f"{backend}.{name}: {form}")
+            raise Fails(f"{backend}.{name}: {form}")
 
 
 def _policy(bundle: Mapping[str, Any]) -> str:
@@ -182,12 +172,12 @@ def _policy(bundle: Mapping[str, Any]) -> str:
     cited = {"scorecard": "policy_digest", "policy": "digest"}.get(str(record.get("kind")))
     if cited is None:
         if policy is not None:
-            raise _Fails("policy: null, because the record cites none")
+            raise Fails("policy: null, because the record cites none")
         return "no policy"
     if policy is None:
-        raise _Fails("policy: the one that the record cites")
+        raise Fails("policy: the one that the record cites")
     if policy_digest(policy) != record.get(cited):
-        raise _Fails(f"the policy's digest is not the record's {cited}")
+        raise Fails(f"the policy's digest is not the record's {cited}")
     return "policy as cited"
 
 
@@ -202,24 +192,24 @@ def _record(bundle: Mapping[str, Any]) -> str:
 
 def _request(bundle: Mapping[str, Any]) -> str:
     if _salted(bundle, bundle["request"]) != bundle["record"].get("request_digest"):
-        raise _Fails("salt and request do not give the record's request_digest")
+        raise Fails("salt and request do not give the record's request_digest")
     return "request as cited"
 
 
 def _evidence(bundle: Mapping[str, Any]) -> str:
     by_kind = {kind: _salted(bundle, content) for kind, content in bundle["evidence"].items()}
     if evidence_digest(by_kind) != bundle["record"].get("evidence_digest"):
-        raise _Fails("salt and evidence do not give the record's evidence_digest")
+        raise Fails("salt and evidence do not give the record's evidence_digest")
     return "evidence as cited"
 
 
 def _raw(bundle: Mapping[str, Any]) -> str:
     outputs, cited = bundle[_OUTPUTS], set(cited_outputs(bundle["evidence"]))
     for digest, text in outputs.items():
-        if sha256_hex(_decoded(text, "a raw output")) != digest:
-            raise _Fails("a raw output is not what its name says")
+        if sha256_hex(decoded(text, "a raw output")) != digest:
+            raise Fails("a raw output is not what its name says")
     if outputs.keys() != cited:
-        raise _Fails("the raw outputs are not those that the evidence cites")
+        raise Fails("the raw outputs are not those that the evidence cites")
     return f"{len(cited)} raw outputs as cited"
 
 
@@ -232,22 +222,12 @@ def cited_outputs(evidence: Any) -> Iterator[str]:
             yield value
 
 
-def _decoded(text: Any, what: str) -> bytes:
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (TypeError, ValueError):
-        raise _Fails(f"{what} is not base64") from None
-    if base64.b64encode(raw).decode() != text:
-        raise _Fails(f"{what} is not base64 as RFC 4648 has it")
-    return raw
-
-
 def _checkpoint(bundle: Mapping[str, Any]) -> str:
     proof, head = bundle["merkle"], _signed(bundle).checkpoint
     if head.origin != proof["origin"]:
-        raise _Fails(f"the checkpoint is of the log {head.origin}, the proof of another")
+        raise Fails(f"the checkpoint is of the log {head.origin}, the proof of another")
     if head.size != proof["tree_size"]:
-        raise _Fails(f"the checkpoint is of {head.size} records, the proof of {proof['tree_size']}")
+        raise Fails(f"the checkpoint is of {head.size} records, the proof of {proof['tree_size']}")
     return f"checkpoint of {head.origin} at {head.size} records"
 
 
@@ -262,7 +242,7 @@ def _inclusion(bundle: Mapping[str, Any]) -> str:
 def _signature(bundle: Mapping[str, Any], keys: Sequence[VerifierKey]) -> str:
     signed = _signed(bundle)
     if not keys:
-        raise _CannotTell(
+        raise CannotTell(
             f"all else holds, but the log is signed by {signed.signers}, whom you did not name: use --key VKEY"
         )
     return f"signed by {checkpoint.verify(signed, keys).label}"
@@ -272,77 +252,8 @@ def _signed(bundle: Mapping[str, Any]) -> SignedCheckpoint:
     return checkpoint.parse(bundle["merkle"]["checkpoint"])
 
 
-def _transaction(bundle: Mapping[str, Any]) -> str:
-    proof, found = bundle["fabric"], _read(bundle)
-    for name, other in (("channel", found.channel), ("chaincode", found.chaincode), ("tx_id", found.tx_id)):
-        if other != proof[name]:
-            raise _Fails(f"the proof names another {name} than the transaction, {showable(other)}")
-    return f"transaction {found.tx_id} of {showable(found.chaincode)} on channel {showable(found.channel)}"
-
-
-def _write(bundle: Mapping[str, Any]) -> str:
-    record, found = bundle["record"], _read(bundle)
-    key = f"record/{record['evaluation_id']}"
-    if key not in found.writes:
-        raise _Fails(f"the transaction does not write {key}")
-    if found.writes[key] != record_bytes(record):
-        raise _Fails(f"the transaction writes other bytes under {key}")
-    if not found.created(record["evaluation_id"]):
-        raise _Fails("the chaincode did not answer that it created this record")
-    return "it creates this record"
-
-
-def _sender(bundle: Mapping[str, Any], trust: Trust | None) -> str:
-    from ledger.fabric.proof import check_sender
-
-    found = _read(bundle)
-    known = check_sender(found, trust.authorities if trust else {})
-    return f"sent by {found.sender}" + ("" if known else " (whom you did not name: the signature alone was checked)")
-
-
-def _validity(bundle: Mapping[str, Any]) -> str:
-    found = _read(bundle)
-    if found.validation != "VALID":
-        raise _Fails(f"the transaction was not valid in its block ({found.validation}): it wrote nothing")
-    return f"valid in block {bundle['fabric']['block_number']} by the word of the peer that was asked"
-
-
-def _endorsements(bundle: Mapping[str, Any], trust: Trust | None) -> str:
-    from ledger.fabric.proof import endorsed
-
-    found = _read(bundle)
-    by, unnamed = endorsed(found, trust.authorities if trust else {})
-    others = f"{', '.join(map(showable, unnamed))}, whom you did not name: use --root MSPID=FILE.pem"
-    if not found.endorsements:
-        raise _Fails("the transaction is endorsed by nobody")
-    if trust is None or not trust.roots:
-        raise _CannotTell(f"all else holds, but the transaction is endorsed by {others}")
-    if trust.endorsements is None and (absent := sorted(trust.roots.keys() - by)):
-        raise _Fails(
-            f"{', '.join(absent)} did not endorse it: --root names those who must have; if fewer of them are enough, "
-            "say how many with --endorsements"
-        )
-    required = trust.endorsements or len(trust.roots)
-    count = f"endorsed by {len(by)} of the {required} organisations that you ask for ({', '.join(by) or 'none'})"
-    if len(by) < required <= len(by) + len(unnamed):
-        raise _CannotTell(f"all else holds, but the transaction is {count} and by {others}")
-    if len(by) < required:
-        raise _Fails(f"the transaction is {count}")
-    return f"endorsed by {', '.join(by)} (certificates as of {found.time:%Y-%m-%dT%H:%M:%SZ}, the sender's word)"
-
-
-def _read(bundle: Mapping[str, Any]) -> Transaction:
-    try:
-        from ledger.fabric import proof
-    except ImportError:
-        raise _CannotTell(
-            "a Fabric proof needs the extra: pip install 'glassbox[fabric]', then glassbox verify"
-        ) from None
-    if "transaction" not in bundle["fabric"]:
-        raise _CannotTell(
-            f"the transaction is not in the bundle: fetch it with glassbox proof {bundle['record']['evaluation_id']}"
-        )
-    return proof.read(_decoded(bundle["fabric"]["transaction"], "fabric.transaction"))
+def _extra_needed() -> str:
+    raise CannotTell("a Fabric proof needs the extra: pip install 'glassbox[fabric]', then glassbox verify")
 
 
 def _salted(bundle: Mapping[str, Any], content: Any) -> str:
@@ -351,9 +262,9 @@ def _salted(bundle: Mapping[str, Any], content: Any) -> str:
 
 def _expect_keys(value: Mapping[str, Any], expected: frozenset[str], prefix: str) -> None:
     for name in sorted(expected - value.keys()):
-        raise _Fails(f"{prefix}{name}: missing")
+        raise Fails(f"{prefix}{name}: missing")
     for name in sorted(value.keys() - expected):
-        raise _Fails(f"{prefix}{name[:80]}: no such field in a bundle")
+        raise Fails(f"{prefix}{name[:80]}: no such field in a bundle")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

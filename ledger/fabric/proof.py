@@ -2,8 +2,8 @@
 
 A transaction is nested messages (fabric-protos: peer/transaction.proto, peer/proposal.proto). The sender signs the
 envelope's payload. Each endorser signs the proposal response payload: the hash of the proposal (headers and input),
-what the chaincode wrote and what it answered. So nothing that is read here can be changed without their keys; that
-the transaction was valid, and in which block, is said by the peer that was asked and signed by nobody.
+what the chaincode read and wrote, and what it answered. So nothing that is read here can be changed without their
+keys, but for the validation code, which a peer adds to the transaction as it stands in its block.
 """
 
 from collections.abc import Mapping
@@ -46,46 +46,54 @@ class Endorsement(NamedTuple):
 class Transaction:
     """A transaction whose parts belong together. Signatures are checked by `check_sender` and `endorsed`.
 
-    `time`: as the sender wrote it. `validation`: the peer's word, a name of TxValidationCode. `signed` is signed by
-    the sender, `response` with their identity by the endorsers. `writes`: key -> value in the chaincode's own
-    namespace, None for a deletion. `answer`: what the chaincode answered, as JSON.
+    `time`: as the sender wrote it. `signed` is signed by the sender, `response` with their identity by the endorsers.
+    Of the chaincode's own namespace, `reads`: key -> number of the block that wrote what was read, None where nothing
+    stood; `writes`: key -> value, None for a deletion. `answer`: what the chaincode answered, as JSON.
     """
 
     channel: str
     chaincode: str
     tx_id: str
     time: datetime
-    validation: str
     sender: Identity
     signature: bytes
     signed: bytes
     response: bytes
+    reads: Mapping[str, int | None]
     writes: Mapping[str, bytes | None]
     answer: Any
     endorsements: tuple[Endorsement, ...]
 
-    def created(self, evaluation_id: str) -> bool:
-        """Whether the chaincode answered that it created this record."""
+    def answers(self) -> list[dict[str, Any]]:
+        """What the chaincode answered of each record."""
         answers = self.answer if isinstance(self.answer, list) else [self.answer]
-        return any(
-            isinstance(answer, dict)
-            and answer.get("evaluation_id") == evaluation_id
-            and answer.get("result") == "created"
-            for answer in answers
-        )
+        return [answer for answer in answers if isinstance(answer, dict)]
+
+
+def read_processed(raw: bytes) -> tuple[Transaction, str]:
+    """A protobuf ProcessedTransaction (peer/transaction.proto) as qscc's GetTransactionByID gives it: what it holds,
+    and the name of its TxValidationCode. Raises ProofError, as `read`."""
+    processed = _parse(transaction_pb2.ProcessedTransaction, _limited(raw), "the processed transaction")
+    return _read(processed.transactionEnvelope), _validation(processed.validationCode)
 
 
 def read(raw: bytes) -> Transaction:
-    """A protobuf ProcessedTransaction (peer/transaction.proto) as qscc's GetTransactionByID gives it.
+    """A protobuf Envelope (common/common.proto), committed or not.
 
     Checks what needs no key, as Fabric does before it validates (core/common/validation/msgvalidation.go): one
     action; the id is SHA-256(nonce || creator); the endorsed hash is that of headers and input; one chaincode
     throughout; one write a key. Raises ProofError.
     """
+    return _read(_parse(common_pb2.Envelope, _limited(raw), "the envelope"))
+
+
+def _limited(raw: bytes) -> bytes:
     if len(raw) > MAX_TRANSACTION:
         raise ProofError(f"the transaction is longer than {MAX_TRANSACTION} bytes")
-    processed = _parse(transaction_pb2.ProcessedTransaction, raw, "the processed transaction")
-    envelope = processed.transactionEnvelope
+    return raw
+
+
+def _read(envelope: Any) -> Transaction:
     payload = _parse(common_pb2.Payload, envelope.payload, "its payload")
     header = _parse(common_pb2.ChannelHeader, payload.header.channel_header, "its channel header")
     sender = _parse(common_pb2.SignatureHeader, payload.header.signature_header, "its signature header")
@@ -114,17 +122,18 @@ def read(raw: bytes) -> Transaction:
         raise ProofError("the transaction does not name one chaincode throughout")
     if not 0 < result.response.status < _OK_BELOW:
         raise ProofError(f"the chaincode refused: status {result.response.status}")
+    reads, writes = _states(result.results, chaincode)
     return Transaction(
         channel=header.channel_id,
         chaincode=chaincode,
         tx_id=tx_id,
         time=_time(header.timestamp.seconds, header.timestamp.nanos),
-        validation=_validation(processed.validationCode),
         sender=_identity(sender.creator, "the sender's identity"),
         signature=envelope.signature,
         signed=envelope.payload,
         response=response,
-        writes=_writes(result.results, chaincode),
+        reads=reads,
+        writes=writes,
         answer=_answer(result.response.payload),
         endorsements=tuple(
             Endorsement(_identity(each.endorser, "an endorser's identity"), each.endorser, each.signature)
@@ -193,18 +202,23 @@ def _invoked(proposal_payload: bytes) -> str:
     return str(invocation.chaincode_spec.chaincode_id.name)
 
 
-def _writes(results: bytes, chaincode: str) -> dict[str, bytes | None]:
+def _states(results: bytes, chaincode: str) -> tuple[dict[str, int | None], dict[str, bytes | None]]:
+    """(reads, writes) of a `Transaction`."""
+    reads: dict[str, int | None] = {}
     writes: dict[str, bytes | None] = {}
     sets = _parse(rwset_pb2.TxReadWriteSet, results, "the read-write set").ns_rwset
     own = [each.rwset for each in sets if each.namespace == chaincode]
     if len(own) > 1:
-        raise ProofError(f"the chaincode {showable(chaincode)} has more than one write set")
+        raise ProofError(f"the chaincode {showable(chaincode)} has more than one read-write set")
     for raw in own:
-        for write in _parse(kv_rwset_pb2.KVRWSet, raw, "the chaincode's write set").writes:
+        states = _parse(kv_rwset_pb2.KVRWSet, raw, "the chaincode's read-write set")
+        for each in states.reads:
+            reads[each.key] = each.version.block_num if each.HasField("version") else None
+        for write in states.writes:
             if write.key in writes:
                 raise ProofError(f"{showable(write.key)} is written twice")
             writes[write.key] = None if write.is_delete else write.value
-    return writes
+    return reads, writes
 
 
 def _answer(raw: bytes) -> Any:

@@ -321,7 +321,7 @@ from importlib.abc import MetaPathFinder
 
 class OnlyTheVerifier(MetaPathFinder):
     ours = {"glassbox", "glassbox.contract", "glassbox.contract.canonical", "glassbox.contract.composite",
-            "glassbox.contract.record", "ledger", "ledger.merkle", "ledger.checkpoint", "ledger.verify"}
+            "glassbox.contract.record", "ledger", "ledger.merkle", "ledger.checkpoint", "ledger.steps", "ledger.verify"}
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
         if top not in sys.stdlib_module_names and top not in ("cryptography", "_cffi_backend", "cffi"):

@@ -201,6 +201,68 @@ def test_a_transaction_beyond_what_fabric_carries_is_not_read(monkeypatch: pytes
     assert line(bundle(TRANSACTION)).startswith("does not hold (transaction): the transaction is longer than 100")
 
 
+# What its validity and its block rest on
+
+
+def reading(endorsers: Sequence[Member] = BOTH, **lies: Any) -> bytes:
+    """The record as the endorsers read it in block 7, base64."""
+    answer = lies.pop("answer", [{"record": RECORD, "tx_id": draft().true_id}])
+    fields = {"records": [], "answer": canonical(answer), "reads": {KEY: 7}, "writes": [], **lies}
+    return base64.b64encode(draft(endorsers, **fields).envelope()).decode()
+
+
+def test_a_reading_makes_validity_and_block_the_endorsers_word() -> None:
+    later = Timestamp(seconds=int((NOW + timedelta(days=30)).timestamp()))
+    assert (
+        "; valid in block 7, where Org1MSP, Org2MSP read the record (2026-03-02T09:30:02Z, the reader's word); "
+        in line(bundle(TRANSACTION, reading=reading(time=later)))
+    )
+    assert "; valid in block 7, where Org2MSP read the record (" in line(
+        bundle(TRANSACTION, reading=reading([TWO.peer]))
+    )
+    assert "; valid in block 7 by the word of the peer that was asked; " in line(
+        bundle(TRANSACTION, reading=reading([TWO.peer])), trust(ONE)
+    )
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        ({"reads": {KEY: 8}}, "the endorsers did not read the record as one of this block"),
+        ({"reads": {KEY: None}}, "the endorsers did not read the record as one of this block"),
+        ({"reads": {"record/e:2": 7}}, "the endorsers did not read the record as one of this block"),
+        ({"reads": {}}, "the endorsers did not read the record as one of this block"),
+        ({"answer": [None]}, "the endorsers did not read this record as one of this transaction"),
+        ({"answer": [{"record": RECORD, "tx_id": "00" * 32}]}, "the endorsers did not read this record"),
+        ({"answer": [{"record": RECORDS[0], "tx_id": draft().true_id}]}, "the endorsers did not read this record"),
+        ({"answer": [{"record": 7, "tx_id": draft().true_id}]}, "the endorsers did not read this record"),
+        ({"answer": {"tx_id": draft().true_id}}, "the endorsers did not read this record"),
+        ({"channel": "other"}, "the proof names another channel than the transaction, other"),
+        ({"chaincode": "other"}, "the proof names another chaincode than the transaction, other"),
+        ({"proposal_hash": bytes(32)}, "what was endorsed answers another proposal"),
+        ({"endorsers": [ONE.client]}, "User1@Org1MSP of Org1MSP is no peer"),
+    ],
+)
+def test_a_reading_that_says_something_else_does_not_hold(lie: dict[str, Any], reason: str) -> None:
+    assert line(bundle(TRANSACTION, reading=reading(**lie))).startswith(f"does not hold (validity): {reason}")
+
+
+READING = base64.b64decode(reading())
+
+
+@given(st.integers(0, len(READING) - 1), st.integers(1, 255))
+def test_no_endorsed_byte_of_a_reading_can_be_changed(position: int, bits: int) -> None:
+    """Who asked has signed it too, which nobody needs: a byte changed there is the one that may pass."""
+    changed = READING[:position] + bytes([READING[position] ^ bits]) + READING[position + 1 :]
+    found = line(bundle(TRANSACTION, reading=base64.b64encode(changed).decode()))
+    assert found.startswith("does not hold (validity)") or found == line(bundle(TRANSACTION, reading=reading()))
+
+
+@pytest.mark.parametrize("text", ["!", "AA==", "", base64.b64encode(TRANSACTION).decode()])
+def test_garbage_for_a_reading_does_not_hold(text: str) -> None:
+    assert line(bundle(TRANSACTION, reading=text)).startswith("does not hold (validity): ")
+
+
 # Who vouches for it
 
 

@@ -1,6 +1,6 @@
 """Organisations with certificates, and transactions as a peer hands them out: honest by default, each lie a field."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -114,6 +114,8 @@ class Draft:
     status: int = 200
     writes: Sequence[tuple[str, str, bytes, bool]] | None = None
     """(namespace, key, value, is_delete)"""
+    reads: Mapping[str, int | None] = field(default_factory=dict)
+    """key -> number of the block that wrote what was read"""
     validation: int = transaction_pb2.VALID
     envelope_signature: bytes | None = None
 
@@ -129,6 +131,15 @@ class Draft:
 
     def processed(self) -> bytes:
         """The ProcessedTransaction."""
+        return transaction_pb2.ProcessedTransaction(
+            transactionEnvelope=self._envelope(), validationCode=self.validation
+        ).SerializeToString()
+
+    def envelope(self) -> bytes:
+        """The Envelope, as it is before it is submitted."""
+        return self._envelope().SerializeToString()
+
+    def _envelope(self) -> common_pb2.Envelope:
         chaincode = chaincode_pb2.ChaincodeID(name=self.chaincode)
         channel_header = common_pb2.ChannelHeader(
             type=self.header_type,
@@ -147,10 +158,7 @@ class Draft:
             data=transaction_pb2.Transaction(actions=[action] * self.actions).SerializeToString(),
         ).SerializeToString()
         signature = self.sender.sign(payload) if self.envelope_signature is None else self.envelope_signature
-        envelope = common_pb2.Envelope(payload=payload, signature=signature)
-        return transaction_pb2.ProcessedTransaction(
-            transactionEnvelope=envelope, validationCode=self.validation
-        ).SerializeToString()
+        return common_pb2.Envelope(payload=payload, signature=signature)
 
     def _action(self, headers: bytes) -> bytes:
         spec = chaincode_pb2.ChaincodeSpec(
@@ -194,13 +202,18 @@ class Draft:
                 rwset_pb2.NsReadWriteSet(
                     namespace=namespace,
                     rwset=kv_rwset_pb2.KVRWSet(
+                        reads=[_read(key, block) for key, block in self.reads.items() if namespace == self.chaincode],
                         writes=[
                             kv_rwset_pb2.KVWrite(key=key, value=value, is_delete=is_delete)
                             for space, key, value, is_delete in writes
                             if space == namespace
-                        ]
+                        ],
                     ).SerializeToString(),
                 )
-                for namespace in dict.fromkeys(space for space, *_ in writes)
+                for namespace in dict.fromkeys([*([self.chaincode] if self.reads else []), *(w[0] for w in writes)])
             ]
         ).SerializeToString()
+
+
+def _read(key: str, block: int | None) -> kv_rwset_pb2.KVRead:
+    return kv_rwset_pb2.KVRead(key=key, version=None if block is None else kv_rwset_pb2.Version(block_num=block))
