@@ -99,7 +99,12 @@ def test_the_orderer_can_be_down(fabric: TestNetwork, client: RawClient) -> None
     prepared = endorsed(client, "e-1")
     failure = refused(client.submit, prepared)
     assert (failure.code, failure.message) == ("UNAVAILABLE", "no orderers could successfully process transaction")
+    assert "connection refused" in failure.details[0]
     fabric.orderer_faults.down = False
+    fabric.orderer_faults.leaderless = True
+    failure = refused(client.submit, prepared)
+    assert (failure.code, failure.message) == ("UNAVAILABLE", "no orderers could successfully process transaction")
+    fabric.orderer_faults.leaderless = False
     assert client.commit(prepared) == "VALID"
 
 
@@ -180,6 +185,10 @@ def test_one_endorser_of_two_is_down(fabric_of_two: TestNetwork, client_of_two: 
     assert failure.message == ("failed to collect enough transaction endorsements, see attached details for more info")
     assert "connection refused" in failure.details[0]
     assert stands(client_of_two, "e-1")
+    fabric_of_two.peers[1].stop(missed=True)
+    failure = refused(endorsed, client_of_two, "e-2")
+    assert failure.code == "FAILED_PRECONDITION"
+    assert failure.message.endswith("no peer combination can satisfy the endorsement policy")
     fabric_of_two.peers[1].start()
     assert client_of_two.commit(endorsed(client_of_two, "e-2")) == "VALID"
 

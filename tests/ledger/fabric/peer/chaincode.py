@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -74,12 +75,15 @@ class _Stream:
         self._running: dict[str, tuple[Simulation, queue.SimpleQueue[ChaincodeMessage | None]]] = {}
         self._channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
         try:
+            _check_listening(address)
             grpc.channel_ready_future(self._channel).result(dial_timeout)
-        except grpc.FutureTimeoutError:
+        except (OSError, grpc.FutureTimeoutError):
             self._channel.close()
+            refused = f"transport: error while dialing: dial tcp {address}: connect: connection refused"
             raise ChaincodeFailure(
                 f"could not launch chaincode {package_id}: connection to {package_id} failed: error cannot create "
-                f"connection for {package_id}: error creating grpc connection to {address}: context deadline exceeded"
+                f"connection for {package_id}: error creating grpc connection to {address}: failed to create new "
+                f'connection: connection error: desc = "{refused}"'
             ) from None
         messages = ChaincodeStub(self._channel).Connect(iter(self._requests.get, None))
         threading.Thread(target=self._serve, args=(messages,), name=f"chaincode-{package_id}", daemon=True).start()
@@ -137,6 +141,12 @@ class _Stream:
             else:
                 self._requests.put(_reply(simulation, message))
         return True
+
+
+def _check_listening(address: str) -> None:
+    """Raises OSError at once where nobody listens; gRPC would try again until the time is up."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host, int(port)), timeout=1).close()
 
 
 def _reply(simulation: Simulation, message: ChaincodeMessage) -> ChaincodeMessage:

@@ -45,12 +45,14 @@ class PeerFaults:
 class OrdererFaults:
     """Faults of the ordering service and of validation.
 
-    `down`: Submit finds no orderer. `commits`: an event; while it is clear, what is ordered is not committed.
-    `delay`: seconds before each block commits. `order_twice`: each envelope is ordered a second time, which makes a
-    DUPLICATE_TXID. `conflicts`: so many of the next transactions fail with MVCC_READ_CONFLICT, whatever they read.
+    `down`: nobody listens there. `leaderless`: it takes nothing while it elects a leader. `commits`: an event; while it
+    is clear, what is ordered is not committed. `delay`: seconds before each block commits. `order_twice`: each envelope
+    is ordered a second time, which makes a DUPLICATE_TXID. `conflicts`: so many of the next transactions fail with
+    MVCC_READ_CONFLICT, whatever they read.
     """
 
     down: bool = False
+    leaderless: bool = False
     commits: threading.Event = field(default_factory=threading.Event)
     delay: float = 0.0
     order_twice: bool = False

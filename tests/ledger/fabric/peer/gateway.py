@@ -34,8 +34,9 @@ from tests.ledger.fabric.peer.channel import Channel
 from tests.ledger.fabric.peer.faults import Call
 from tests.ledger.fabric.peer.ledger import Location
 from tests.ledger.fabric.peer.msp import READERS
+from tests.ledger.fabric.peer.orderer import ENDPOINT
 from tests.ledger.fabric.peer.policy import unsatisfied_on_signed_data
-from tests.ledger.fabric.peer.proposing import Failure, propose
+from tests.ledger.fabric.peer.proposing import Failure, connection_refused, propose
 from tests.ledger.fabric.peer.rejection import Rejected
 from tests.ledger.fabric.peer.tamper import tampered
 from tests.ledger.fabric.peer.transaction import UnpackedProposal
@@ -149,7 +150,8 @@ class GatewayService(GatewayServicer):  # type: ignore[misc]  # generated withou
 
     def _collect(self, channel: Channel, signed: SignedProposal, organizations: list[str]) -> list[ProposalResponse]:
         """Endorsements of the organisations asked for, or else of as many as the policy demands, its own first."""
-        by_organization = {peer.msp_id: peer for peer in [self._peer, *self._peer.others]}
+        peers = [self._peer, *(peer for peer in self._peer.others if not peer.missed)]
+        by_organization = {peer.msp_id: peer for peer in peers}
         if missing := [name for name in organizations if name not in by_organization]:
             raise Rejected(Code.UNAVAILABLE, f"failed to find any endorsing peers for org(s): {', '.join(missing)}")
         wanted = organizations or list(by_organization)[: channel.definition.endorsements]
@@ -165,6 +167,12 @@ class GatewayService(GatewayServicer):  # type: ignore[misc]  # generated withou
                 failures.append(peer.detail("ProposalResponsePayloads do not match"))
             else:
                 collected.append(answer)
+        if not organizations and len(wanted) < channel.definition.endorsements:
+            raise Rejected(
+                Code.FAILED_PRECONDITION,
+                "no combination of peers can be derived which satisfy the endorsement policy: "
+                "no peer combination can satisfy the endorsement policy",
+            )
         if failures:
             message = "failed to collect enough transaction endorsements, see attached details for more info"
             raise _aborted(message, failures)
@@ -178,15 +186,17 @@ class GatewayService(GatewayServicer):  # type: ignore[misc]  # generated withou
             raise _invalid("prepared transaction must be signed")
         if request.channel_id != channel.definition.channel:
             raise Rejected(Code.FAILED_PRECONDITION, _no_config(request.channel_id))
+        no_orderer = "no orderers could successfully process transaction"
+        if channel.orderer.faults.down:
+            message = connection_refused(ENDPOINT)
+            raise Rejected(Code.UNAVAILABLE, no_orderer, [ErrorDetail(address=ENDPOINT, message=message)])
         response = channel.orderer.broadcast(envelope)
         if 400 <= response.status < 500:
             status = Status.Name(response.status)
             message = f"received unsuccessful response from orderer: status={status}, info={response.info}"
             raise Rejected(Code.ABORTED, message)
         if response.status != SUCCESS:
-            details = [self._peer.detail(f"rpc error: code = Unavailable desc = {response.info}")]
-            message = "no orderers could successfully process transaction"
-            raise Rejected(Code.UNAVAILABLE, message, details)
+            raise Rejected(Code.UNAVAILABLE, no_orderer)
         if Call.SUBMIT in self._peer.faults.lost_replies:
             self._location(channel, request.transaction_id, context)
         return SubmitResponse()

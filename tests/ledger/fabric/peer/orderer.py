@@ -35,6 +35,10 @@ class BatchSize:
     messages: int = 100
 
 
+ENDPOINT = "127.0.0.1:7050"
+"""Where an orderer listens that runs by itself; named in what is said when it is down."""
+
+
 class Orderer:
     """Takes envelopes in one order, and commits them block by block on a thread of its own."""
 
@@ -55,7 +59,7 @@ class Orderer:
 
     def broadcast(self, envelope: Envelope) -> BroadcastResponse:
         """Checks the sender against the channel's writers and puts the envelope in line."""
-        if self.faults.down:
+        if self.faults.leaderless:
             return BroadcastResponse(status=SERVICE_UNAVAILABLE, info="no Raft leader")
         try:
             header = Payload.FromString(envelope.payload).header

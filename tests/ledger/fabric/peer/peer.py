@@ -38,6 +38,7 @@ class Peer:
         self.organization, self.channel, self.port = organization, channel, port
         self.faults = PeerFaults()
         self.stopping = threading.Event()
+        self.missed = False
         self.others: Sequence[Peer] = ()
         self.endorser = Endorser(LocalSigner(organization.msp_id, organization.peer), chaincode)
         self._chaincode, self._mutual_tls = chaincode, mutual_tls
@@ -61,6 +62,7 @@ class Peer:
 
     def start(self) -> None:
         self.stopping.clear()
+        self.missed = False
         server = grpc.server(ThreadPoolExecutor(CALLS_AT_ONCE), options=[*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)])
         add_GatewayServicer_to_server(GatewayService(self), server)
         add_EndorserServicer_to_server(EndorserService(self), server)
@@ -78,8 +80,12 @@ class Peer:
         server.start()
         self._server = server
 
-    def stop(self) -> None:
-        """Ends every call at once and frees the port."""
+    def stop(self, *, missed: bool = False) -> None:
+        """Ends every call at once and frees the port.
+
+        `missed`: the other peers have noticed by gossip, which takes them seconds, and no longer count on it.
+        """
+        self.missed = missed
         server, self._server = self._server, None
         if server is not None:
             self.stopping.set()

@@ -25,12 +25,16 @@ class Failure(NamedTuple):
     retry: bool
 
 
+def connection_refused(endpoint: str) -> str:
+    """What gRPC for Go says of an address where nobody listens."""
+    refused = f"transport: Error while dialing: dial tcp {endpoint}: connect: connection refused"
+    return f'rpc error: code = Unavailable desc = connection error: desc = "{refused}"'
+
+
 def propose(peer: Peer, signed: SignedProposal, *, local: bool) -> ProposalResponse | Failure:
     """Ask a peer to endorse. `local`: it is the gateway's own, so that no connection lies between."""
     if not peer.running:
-        refused = f"transport: Error while dialing: dial tcp {peer.endpoint}: connect: connection refused"
-        message = f'rpc error: code = Unavailable desc = connection error: desc = "{refused}"'
-        return Failure(Code.UNAVAILABLE, message, retry=True)
+        return Failure(Code.UNAVAILABLE, connection_refused(peer.endpoint), retry=True)
     try:
         answer = peer.endorser.process(peer.channel, signed)
     except ProposalRefused as refusal:
