@@ -7,7 +7,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ from ledger.fabric.errors import (
     invalidity,
     trailing_status,
 )
-from ledger.fabric.identity import expires
+from ledger.fabric.identity import Signer, expires
 from ledger.fabric.profile import Peer, Profile
 from ledger.fabric.proposal import EnvelopeError, Position, Prepared
 from ledger.fabric.protos import gateway  # first: it says what to install where gRPC is absent too
@@ -119,7 +119,7 @@ class Gateway:
             raise invalid
         return int(response.block_number)
 
-    async def events(self, after: Position | None = None) -> AsyncIterator[Event]:
+    async def events(self, after: Position | None = None) -> AsyncGenerator[Event, None]:
         """The chaincode's events behind a position (or all), without end; across peers that go away. GatewayError
         is raised when none can go on: ask again behind the last one received."""
         failures = 0
@@ -194,16 +194,7 @@ class Gateway:
     def _failure(self, step: Step, peer: Peer, error: Any) -> GatewayError:
         details = error_details(trailing_status(error.trailing_metadata()))
         failure = classify(step, peer.endpoint, error.code().name, error.details() or "", details)
-        until = expires(self.profile.signer)
-        if isinstance(failure, Configuration) and until < datetime.now(UTC):
-            return type(failure)(
-                step,
-                peer.endpoint,
-                failure.code,
-                f"this client's certificate expired at {until:%Y-%m-%d %H:%M} UTC",
-                f"have {self.profile.signer.msp_id} issue a new one, put it in its place and start again",
-            )
-        return failure
+        return or_expired(failure, self.profile.signer)
 
     def _stub(self, number: int) -> Any:
         # Made at the first call: gRPC binds a channel to the event loop that runs.
@@ -211,6 +202,20 @@ class Gateway:
             channel = _channel(self.profile.peers[number], self.profile)
             self._connections[number] = channel, GatewayStub(channel)
         return self._connections[number][1]
+
+
+def or_expired(failure: GatewayError, signer: Signer) -> GatewayError:
+    """What peers say of an expired certificate is that they do not know its issuer: say what it is."""
+    until = expires(signer)
+    if not isinstance(failure, Configuration) or until > datetime.now(UTC):
+        return failure
+    return type(failure)(
+        failure.step,
+        failure.peer,
+        failure.code,
+        f"this client's certificate expired at {until:%Y-%m-%d %H:%M} UTC",
+        f"have {signer.msp_id} issue a new one, put it in its place and start again",
+    )
 
 
 def _channel(peer: Peer, profile: Profile) -> Any:

@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 from glassbox.contract.canonical import canonical, strict_loads
 from ledger.fabric.batches import BATCH, standing
 from ledger.fabric.errors import Conflict, GatewayError, Permanent, Step, Unknown, classify, invalidity
-from ledger.fabric.gateway import Event
+from ledger.fabric.gateway import Event, or_expired
 from ledger.fabric.hfc.process import HfcFailed, Worker
 from ledger.fabric.ledger import ChannelLedger
 from ledger.fabric.profile import Peer, Profile
@@ -163,7 +163,7 @@ class HfcNetwork:
     def _failure(self, said: Mapping[str, Any]) -> GatewayError:
         tx_id, status, answer = said["tx_id"], said["status"], said["answer"]
         if tx_id is None:
-            return classify("Endorse", self._peers, "hfc", answer)
+            return classify("Submit", self._peers, "hfc", answer)
         invalid = None if status is None else invalidity(self._peers, tx_id, _code(status))
         reason = f"the transaction {tx_id} was taken by an orderer and is not known to be in a block: {answer}"
         return invalid or Unknown("CommitStatus", self._peers, "hfc", reason)
@@ -172,9 +172,10 @@ class HfcNetwork:
         try:
             return await self._worker.call(name, wait_s, **arguments)
         except HfcFailed as failed:
-            raise classify(step, self._peers, "hfc", str(failed)) from None
+            failure = classify(step, self._peers, "hfc", str(failed))
+            raise or_expired(failure, self._profile.signer) from None
 
-    def events(self, after: Position | None = None) -> AsyncIterator[Event]:
+    def events(self, after: Position | None = None) -> AsyncGenerator[Event, None]:
         """Not through hfc: its look-out begins with the newest block, whatever was missed before."""
         raise LedgerUnavailable("events are read through the gateway client: unset GLASSBOX_FABRIC_HFC_PYTHON")
 

@@ -25,7 +25,7 @@ import logging
 import os
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 from typing import Any
@@ -66,7 +66,8 @@ class Network:
         self._channel = self._client.new_channel(channel)
         self._peers = [Peer(**_connection(node, client_tls)) for node in peers]
         for node in orderers:
-            self._client.orderers[node["endpoint"]] = Orderer(**_connection(node, client_tls))
+            orderer = self._client.orderers[node["endpoint"]] = Orderer(**_connection(node, client_tls))
+            orderer.broadcast = _saying_why(orderer.broadcast)
         if client_tls is not None:
             self._name_certificate(client_tls["certificate"])
 
@@ -145,6 +146,19 @@ class Network:
         invalid = (event["tx_status"] for event in events if event["tx_status"] != "VALID")
         status = next(invalid, "VALID")
         return {"tx_id": tx_id, "block_number": events[0]["block_number"], "status": status, "answer": answer}
+
+
+def _saying_why(broadcast: Callable[[Any], AsyncIterator[Any]]) -> Callable[[Any], AsyncIterator[Any]]:
+    """hfc looks for an orderer's reason in a field that there is not."""
+    from hfc.protos.common.common_pb2 import Status
+
+    async def checked(envelope: Any) -> AsyncIterator[Any]:
+        async for response in broadcast(envelope):
+            if response.status != _OK:
+                raise ConnectionRefusedError(f"the orderer said status={Status.Name(response.status)}, {response.info}")
+            yield response
+
+    return checked
 
 
 def _connection(node: Mapping[str, Any], client_tls: Mapping[str, str] | None) -> dict[str, Any]:

@@ -1,20 +1,30 @@
-"""hfc behind its process boundary: the boundary with made-up workers, then the ledger with the real one."""
+"""hfc behind its process boundary: the boundary with made-up workers, then the ledger with the real one. What every
+ledger does is tested in test_ledger_behaviour."""
 
 import ast
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from ledger.fabric.hfc import process
+from ledger.fabric.hfc.ledger import Deadlines, HfcLedger
 from ledger.fabric.hfc.process import WORKER, HfcFailed, Worker, WorkerFailed
+from ledger.port import LedgerUnavailable, Receipt
+from tests.ledger.fabric.network import TestNetwork
+from tests.ledger.records import CREATED_AT, POLICY, scorecard
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).parents[3]
 
@@ -200,3 +210,134 @@ def test_the_worker_needs_hfc_and_the_standard_library_alone() -> None:
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     assert {name.partition(".")[0] for name in names} - sys.stdlib_module_names == {"hfc"}
+
+
+Through = Callable[..., HfcLedger]
+
+
+@pytest.fixture
+async def through_hfc(hfc_python: Path) -> AsyncIterator[Through]:
+    """Ledgers of a network that are reached through hfc, with little patience."""
+    made: list[HfcLedger] = []
+
+    def make(network: TestNetwork, user: str = "Admin", **changes: Any) -> HfcLedger:
+        profile = replace(network.profile(user), **changes)
+        orderers = network.profile(user).peers  # a test network's peers take transactions too
+        made.append(HfcLedger(profile, orderers, hfc_python, deadlines=Deadlines(evaluate=10, seen=3, known=0.5)))
+        return made[-1]
+
+    yield make
+    for ledger in made:
+        await ledger.close()
+
+
+async def test_an_orderer_that_is_down_is_trouble_until_it_is_up(fabric: TestNetwork, through_hfc: Through) -> None:
+    ledger = through_hfc(fabric)
+    await ledger.register_policy(POLICY.document, CREATED_AT)
+    fabric.orderer_faults.down = True
+    with pytest.raises(LedgerUnavailable, match="SERVICE_UNAVAILABLE, no Raft leader"):
+        await ledger.append([scorecard("e")])
+    fabric.orderer_faults.down = False
+    assert await results(ledger, "e") == ["created"]
+
+
+async def test_a_peer_that_is_down_is_trouble_until_it_is_up(fabric: TestNetwork, through_hfc: Through) -> None:
+    ledger = through_hfc(fabric)
+    await ledger.register_policy(POLICY.document, CREATED_AT)
+    fabric.peers[0].close()
+    with pytest.raises(LedgerUnavailable, match=r"UNAVAILABLE.*check that the peer"):
+        await ledger.append([scorecard("e")])
+    fabric.peers[0].start()
+    assert await until(lambda: results(ledger, "e")) == ["created"]
+
+
+async def test_what_others_overtake_is_made_again(fabric: TestNetwork, through_hfc: Through) -> None:
+    ledger = through_hfc(fabric)
+    await ledger.register_policy(POLICY.document, CREATED_AT)
+    fabric.orderer_faults.conflicts = 2
+    assert await results(ledger, "e", "f") == ["created", "created"]
+
+
+async def test_two_writers_of_one_record(fabric: TestNetwork, through_hfc: Through) -> None:
+    one, two = through_hfc(fabric), through_hfc(fabric)
+    await one.register_policy(POLICY.document, CREATED_AT)
+    await two.policy(POLICY.digest)  # its worker runs
+    fabric.orderer_faults.delay = 0.2
+    first, second = await asyncio.gather(results(one, "e", "f"), results(two, "e", "f"))
+    assert sorted([first, second]) == [["created", "created"], ["exists", "exists"]]
+
+
+async def test_what_no_block_has_in_time_is_trouble_and_exists_later(fabric: TestNetwork, through_hfc: Through) -> None:
+    ledger = through_hfc(fabric)
+    await ledger.register_policy(POLICY.document, CREATED_AT)
+    fabric.orderer_faults.commits.clear()
+    with pytest.raises(LedgerUnavailable, match="is not known to be in a block"):
+        await ledger.append([scorecard("e")])
+    fabric.orderer_faults.commits.set()
+    assert await until(lambda: ledger.read("e")) == scorecard("e")
+    assert await results(ledger, "e") == ["exists"]
+
+
+async def test_both_organisations_endorse(fabric_of_two: TestNetwork, through_hfc: Through) -> None:
+    both = through_hfc(fabric_of_two)
+    await both.register_policy(POLICY.document, CREATED_AT)
+    assert await results(both, "e") == ["created"]
+    alone = through_hfc(fabric_of_two, peers=fabric_of_two.profile().peers[:1])
+    with pytest.raises(LedgerUnavailable, match="too few organisations endorsed it"):
+        await alone.append([scorecard("f")])
+
+
+async def test_what_a_network_will_not_have_is_said(fabric: TestNetwork, through_hfc: Through) -> None:
+    with pytest.raises(LedgerUnavailable, match="channel 'nowhere' not found"):
+        await through_hfc(fabric, channel="nowhere").read("e")
+    fabric.enrol("Late", expired=True)
+    with pytest.raises(LedgerUnavailable, match="this client's certificate expired"):
+        await through_hfc(fabric, "Late").read("e")
+    with pytest.raises(LedgerUnavailable, match="FORBIDDEN"):
+        await through_hfc(fabric, "User1").register_policy(POLICY.document, CREATED_AT)
+
+
+async def test_mutual_tls(chaincode_binary: Path, tmp_path: Path, through_hfc: Through) -> None:
+    with TestNetwork(chaincode_binary, tmp_path, mutual_tls=True) as network:
+        ledger = through_hfc(network)
+        await ledger.register_policy(POLICY.document, CREATED_AT)
+        assert await results(ledger, "e") == ["created"]
+
+
+async def test_hfc_is_not_taken_at_its_word(fabric: TestNetwork, through_hfc: Through) -> None:
+    """Records that are said to be committed, and are not there, or not by this transaction."""
+    ledger = through_hfc(fabric)
+    await ledger.register_policy(POLICY.document, CREATED_AT)
+    network = ledger._network
+    asked = network._worker.call
+
+    async def lying(name: str, wait_s: float, **arguments: Any) -> Any:
+        if name != "submit":
+            return await asked(name, wait_s, **arguments)
+        answer = [{"evaluation_id": "e", "result": "created"}]
+        return {"tx_id": "ab" * 32, "block_number": 7, "status": "VALID", "answer": json.dumps(answer)}
+
+    network._worker.call = lying
+    with pytest.raises(LedgerUnavailable, match="is not known to be in a block"):
+        await ledger.append([scorecard("e")])
+    network._worker.call = asked
+    assert await results(ledger, "e") == ["created"]
+
+
+async def results(ledger: HfcLedger, *names: str) -> list[str]:
+    made = await ledger.append([scorecard(name) for name in names])
+    return [receipt.result for receipt in made if isinstance(receipt, Receipt)]
+
+
+async def until(ask: Callable[[], Awaitable[T]]) -> T:
+    """What is answered in the end, within 10 s."""
+    end = time.monotonic() + 10
+    while True:
+        try:
+            if answer := await ask():
+                return answer
+        except LedgerUnavailable:
+            if time.monotonic() > end:
+                raise
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)
