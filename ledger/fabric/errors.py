@@ -100,6 +100,13 @@ _RULES: list[tuple[str, type[GatewayError], str | None]] = [
 ]
 """The first that matches decides."""
 
+_BY_CHAINCODE: dict[str, tuple[type[GatewayError], str | None]] = {
+    "FORBIDDEN": (Configuration, "use an identity that may do that"),
+    "LEDGER": (Retry, None),
+    "INTERNAL": (Retry, None),
+}
+"""Codes before the chaincode's sentence; the others refuse what the call says."""
+
 _BY_CODE: dict[str, type[GatewayError]] = {
     "UNAUTHENTICATED": Configuration,
     "PERMISSION_DENIED": Configuration,
@@ -128,9 +135,8 @@ def classify(step: Step, peer: str, code: str, message: str, details: Sequence[s
     reason = "; ".join(dict.fromkeys(details)) or message or "no reason given"
     if chaincode := _CHAINCODE.search(reason):
         said = chaincode["reason"][:_LONGEST]
-        if said.startswith("FORBIDDEN: "):
-            return Configuration(step, peer, code, said, "use an identity that has the role")
-        return Permanent(step, peer, code, said)
+        kind, advice = _BY_CHAINCODE.get(said.partition(": ")[0], (Permanent, None))
+        return kind(step, peer, code, said, advice)
     for pattern, kind, advice in _RULES:
         if re.search(pattern, f"{message}; {reason}"):
             return kind(step, peer, code, reason[:_LONGEST], advice)

@@ -6,8 +6,9 @@ transactions, and each answer is turned into the receipt of the record that stan
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,6 +40,9 @@ _QUERY_CHAINCODE = "qscc"
 _READ = 100
 """Records of one ReadRecords."""
 
+_PAGE = 1000
+"""Items of one page of a list."""
+
 _READS = 16
 """Reads at once where there are many."""
 
@@ -48,6 +52,18 @@ _CATCHING_UP = (0.1, 0.3, 1.0, 0.0)
 _BLOCKS_KEPT = 10_000
 
 
+@dataclass(frozen=True)
+class Written:
+    """A valid transaction of the chaincode that wrote something: records, or a checkpoint (then without ids).
+
+    `position`: what `events` goes on behind.
+    """
+
+    position: Position
+    function: str
+    evaluation_ids: tuple[str, ...]
+
+
 class Network(Protocol):
     """What calls the chaincode. Every method may raise GatewayError, and LedgerUnavailable."""
 
@@ -55,7 +71,7 @@ class Network(Protocol):
 
     async def commit_status(self, tx_id: str) -> int: ...
 
-    def events(self, after: Position | None = None) -> AsyncIterator[Event]: ...
+    def events(self, after: Position | None = None) -> AsyncGenerator[Event, None]: ...
 
     async def close(self) -> None: ...
 
@@ -95,9 +111,9 @@ class ChannelLedger:
         with _trouble():
             async with self._alone({str(record["evaluation_id"]) for wave in todo for _, record in wave}):
                 # A wave's own answers come too late for those before it.
-                for digest in {record.get("policy_digest") for wave in todo[1:] for _, record in wave}:
-                    if isinstance(digest, str) and await self.policy(digest) is None:
-                        raise UnknownPolicy(digest)
+                for digest in {_cited(record) for wave in todo[1:] for _, record in wave} - {None}:
+                    if await self.policy(str(digest)) is None:
+                        raise UnknownPolicy(str(digest))
                 for wave in todo:
                     done.update(await self._write(wave))
             return await self._receipts(records, done)
@@ -121,9 +137,22 @@ class ChannelLedger:
 
     async def find(self, prefix: str, limit: int) -> list[str]:
         """The first `limit` evaluation ids that begin with `prefix`."""
+        found: list[str] = []
+        bookmark = ""
         with _trouble():
-            page = await self._ask("ListByPrefix", prefix, str(limit), "")
-        return [str(item["evaluation_id"]) for item in page["items"]]
+            while len(found) < limit:
+                size = str(min(limit - len(found), _PAGE))
+                try:
+                    page = await self._ask("ListByPrefix", prefix, size, bookmark)
+                except Permanent as error:
+                    if _coded(error)[0] != "INVALID_ARGUMENT":
+                        raise
+                    break  # no id begins so
+                found += [str(item["evaluation_id"]) for item in page["items"]]
+                bookmark = str(page["bookmark"])
+                if not bookmark:
+                    break
+        return found
 
     async def register_policy(self, policy: Mapping[str, Any], created_at: str) -> Receipt:
         try:
@@ -173,7 +202,7 @@ class ChannelLedger:
                     result, _ = await self._one(call)
                 except Permanent as error:
                     code, sentence = _coded(error)
-                    if code not in ("CONFLICT", "INVALID_CHECKPOINT"):
+                    if code not in ("CONFLICT", "INVALID_ARGUMENT"):
                         raise
                     raise LedgerRefused("checkpoint", sentence) from None
         return result
@@ -186,15 +215,16 @@ class ChannelLedger:
             return None
         return f"{found['origin']}\n{found['size']}\n{found['root']}\n\n{found['signature']}\n"
 
-    async def events(self, after: Position | None = None) -> AsyncIterator[Event]:
+    async def events(self, after: Position | None = None) -> AsyncGenerator[Written, None]:
         """What is written from here on, without end, one event a transaction, in the order of the blocks: behind
         `after`, the position of the last event that was dealt with, or from the first block.
 
         LedgerUnavailable: no peer goes on; ask again behind the last event received.
         """
         with _trouble():
-            async for event in self._network.events(after):
-                yield event
+            async with aclosing(self._network.events(after)) as events:
+                async for event in events:
+                    yield Written(event.position, event.name, _written(event.payload))
 
     async def close(self) -> None:
         await self._network.close()
@@ -335,9 +365,9 @@ class FabricLedger(ChannelLedger):
         batch: int = BATCH,
         deadlines: Deadlines | None = None,
     ) -> None:
-        gateway = Gateway(profile, deadlines)
+        self.gateway = Gateway(profile, deadlines)
         self._pending = Pending(pending, profile.channel)
-        super().__init__(profile, gateway, Transactions(gateway, self._pending, in_flight), batch)
+        super().__init__(profile, self.gateway, Transactions(self.gateway, self._pending, in_flight), batch)
 
     async def close(self) -> None:
         await super().close()
@@ -357,11 +387,24 @@ def _refusal(record: Record) -> Refused | None:
     return None
 
 
+def _cited(record: Record) -> str | None:
+    """The digest of the policy that a scorecard cites, where it is in order otherwise."""
+    try:
+        check_shape(dict(record))
+    except RecordError:
+        return None
+    return record.get("policy_digest")
+
+
 def _result(raw: bytes) -> Result:
     """Of the answer to RegisterPolicy and AnchorCheckpoint."""
     result = strict_loads(raw)["result"]
     assert result in ("created", "exists")
     return "created" if result == "created" else "exists"
+
+
+def _written(payload: bytes) -> tuple[str, ...]:
+    return tuple(map(str, strict_loads(payload).get("evaluation_ids", ())))
 
 
 def _coded(error: Permanent) -> tuple[str, str]:

@@ -8,9 +8,9 @@ long as an outcome is unknown it is asked for, and the same envelope goes again.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ledger.fabric.errors import Configuration, Conflict, GatewayError, Invalid, Permanent, Unknown
 from ledger.fabric.gateway import Gateway
@@ -180,15 +180,11 @@ def _is_final(result: Committed | GatewayError | None) -> bool:
     return isinstance(result, Committed | Conflict | Invalid) or refused
 
 
-async def _together(work: Iterable[Awaitable[T]]) -> list[T]:
+async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results of all; the first exception, once all have ended, so that nothing goes on behind the caller."""
-    results = await asyncio.gather(*work, return_exceptions=True)
-    done = []
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-        done.append(result)
-    return done
+    tasks = [asyncio.ensure_future(one) for one in work]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() for task in tasks]
 
 
 async def _jitter(attempt: int) -> None:

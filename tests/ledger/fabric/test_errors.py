@@ -39,7 +39,7 @@ READERS = (
         ("Evaluate", "UNKNOWN", "evaluate call to endorser returned error: chaincode response 500, no such function",
          [], Permanent, "chaincode that belongs to this version"),
         ("Endorse", "ABORTED", FAILED, ["chaincode response 500, FORBIDDEN: registering is for admin"],
-         Configuration, "use an identity that has the role"),
+         Configuration, "use an identity that may do that"),
         ("Endorse", "ABORTED", FAILED, [f"{ACCESS} [Org1MSP]"], Configuration, "check this client's certificate"),
         ("Endorse", "ABORTED", FAILED, [f"{ACCESS} unknown, creator is malformed"], Configuration,
          "does not know this client's organisation"),

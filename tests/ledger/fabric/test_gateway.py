@@ -181,7 +181,7 @@ async def test_a_certificate_without_a_role_may_do_nothing(fabric: TestNetwork) 
 
 async def test_a_role_that_does_not_suffice_is_named(fabric: TestNetwork) -> None:
     async with opened(fabric.profile("User1")) as gateway:
-        with pytest.raises(Configuration, match=r"FORBIDDEN: .*use an identity that has the role"):
+        with pytest.raises(Configuration, match=r"FORBIDDEN: .*use an identity that may do that"):
             await endorsed(gateway)
 
 

@@ -1,0 +1,600 @@
+"""What the ledger on Fabric does beyond the suite of all ledgers: batches, faults, crashes, anchors and events."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fabric_protos.common.common_pb2 import Envelope
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassbox.contract.record import reference_record
+from ledger.checkpoint import Checkpoint, Signer
+from ledger.fabric.batches import Batch, answers, split, waves
+from ledger.fabric.errors import Permanent
+from ledger.fabric.gateway import Deadlines
+from ledger.fabric.ledger import FabricLedger
+from ledger.fabric.pending import Pending, PendingTransaction
+from ledger.fabric.proposal import Prepared
+from ledger.port import (
+    AppendResult,
+    LedgerRefused,
+    LedgerUnavailable,
+    Receipt,
+    Refused,
+    UnknownPolicy,
+    UnknownReference,
+)
+from tests.ledger.fabric.network import TestNetwork
+from tests.ledger.fabric.peer.faults import Call, Tamper
+from tests.ledger.records import CREATED_AT, POLICY, scorecard
+
+QUICK = Deadlines(evaluate=5, endorse=5, submit=0.5, commit=0.5, known=0.2)
+
+
+@asynccontextmanager
+async def opened(
+    network: TestNetwork, folder: Path, *, user: str = "User1", deadlines: Deadlines | None = None, **settings: Any
+) -> AsyncIterator[FabricLedger]:
+    ledger = FabricLedger(network.profile(user), folder / "pending.sqlite3", deadlines=deadlines, **settings)
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+async def register(network: TestNetwork, folder: Path) -> None:
+    async with opened(network, folder, user="Admin") as admin:
+        await admin.register_policy(POLICY.document, CREATED_AT)
+
+
+@pytest.fixture
+async def network(fabric: TestNetwork, tmp_path: Path) -> TestNetwork:
+    await register(fabric, tmp_path)
+    return fabric
+
+
+async def pending(folder: Path) -> list[PendingTransaction]:
+    file = Pending(folder / "pending.sqlite3", "glassbox")
+    try:
+        return await file.all()
+    finally:
+        await file.close()
+
+
+def results(answered: Sequence[AppendResult]) -> list[str]:
+    return [answer.result if isinstance(answer, Receipt) else "refused" for answer in answered]
+
+
+def transactions(answered: Sequence[AppendResult]) -> list[str]:
+    """The different transactions of receipts, in order."""
+    return list(dict.fromkeys(a.proof["tx_id"] for a in answered if isinstance(a, Receipt)))
+
+
+def valid(network: TestNetwork) -> int:
+    """Transactions in the blocks that were valid, without the channel's first."""
+    return sum(one.code == 0 for block in network.channel.ledger.committed[1:] for one in block)
+
+
+# Batches
+
+
+async def test_many_records_are_transactions_of_a_hundred(network: TestNetwork, tmp_path: Path) -> None:
+    records = [scorecard(f"e-{n:03}") for n in range(250)]
+    async with opened(network, tmp_path) as ledger:
+        answered = await ledger.append(records)
+        assert results(answered) == ["created"] * 250
+        assert [a.record for a in answered if isinstance(a, Receipt)] == records
+        assert len(transactions(answered)) == 3
+        assert valid(network) == 1 + 3
+        again = await ledger.append(records)
+        assert results(again) == ["exists"] * 250
+        assert [a.proof for a in again if isinstance(a, Receipt)] == [
+            a.proof for a in answered if isinstance(a, Receipt)
+        ]
+    assert await pending(tmp_path) == []
+
+
+async def test_what_exists_already_is_not_submitted(network: TestNetwork, tmp_path: Path) -> None:
+    async with opened(network, tmp_path) as ledger:
+        await ledger.append([scorecard("e")])
+        height = network.channel.ledger.height
+        assert results(await ledger.append([scorecard("e"), scorecard("e", score="0.500000")])) == [
+            "exists",
+            "conflict",
+        ]
+        assert network.channel.ledger.height == height
+
+
+async def test_only_what_is_new_of_a_batch_is_in_the_new_transaction(network: TestNetwork, tmp_path: Path) -> None:
+    async with opened(network, tmp_path) as ledger:
+        (first,) = await ledger.append([scorecard("a")])
+        old, new, other = await ledger.append([scorecard("a"), scorecard("b"), scorecard("a", score="0.100000")])
+        assert results([old, new, other]) == ["exists", "created", "conflict"]
+        assert isinstance(first, Receipt)
+        assert isinstance(old, Receipt)
+        assert isinstance(other, Receipt)
+        assert (old.proof, other.proof, other.record) == (first.proof, first.proof, scorecard("a"))
+        assert len(transactions([old, new])) == 2
+
+
+async def test_runs_and_reviews_go_one_by_one_beside_scorecards(network: TestNetwork, tmp_path: Path) -> None:
+    run, review = (reference_record(kind, "cd" * 32, CREATED_AT) for kind in ("run", "review"))
+    async with opened(network, tmp_path) as ledger:
+        answered = await ledger.append([run, scorecard("a"), review, scorecard("b")])
+        assert results(answered) == ["created"] * 4
+        assert len(transactions(answered)) == 3
+        assert results(await ledger.append([run, run])) == ["exists", "exists"]
+
+
+async def test_a_record_that_spoils_a_batch_does_not_hold_up_its_neighbours(
+    network: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should chaincode and client ever disagree on what can be read at all."""
+    async with opened(network, tmp_path) as ledger:
+        endorse = ledger.gateway.endorse
+
+        async def spoilt(function: str, *args: str) -> Prepared:
+            if '"spoils"' in args[0]:
+                raise Permanent("Endorse", "peer", "ABORTED", "INVALID_BATCH: not what it should be")
+            return await endorse(function, *args)
+
+        monkeypatch.setattr(ledger.gateway, "endorse", spoilt)
+        records = [scorecard(f"e-{n}") for n in range(7)]
+        answered = await ledger.append([*records[:3], scorecard("spoils"), *records[3:]])
+        assert answered[3] == Refused("spoils", "record", "not what it should be")
+        assert results(answered) == ["created"] * 3 + ["refused"] + ["created"] * 4
+
+
+async def test_nothing_is_written_where_one_of_many_transactions_lacks_its_policy(
+    network: TestNetwork, tmp_path: Path
+) -> None:
+    unknown = scorecard("unknown", policy_digest="ab" * 32)
+    async with opened(network, tmp_path, batch=2) as ledger:
+        before = valid(network)
+        with pytest.raises(UnknownPolicy):
+            await ledger.append([*(scorecard(f"e-{n}") for n in range(6)), unknown])
+        first, later = scorecard("first"), {**unknown, "supersedes": "first"}
+        with pytest.raises(UnknownPolicy):  # the second would only be endorsed once the first stands
+            await ledger.append([first, later])
+        with pytest.raises(UnknownReference) as caught:
+            await ledger.append([*(scorecard(f"e-{n}") for n in range(6)), scorecard("l", supersedes="nobody")])
+        assert (caught.value.evaluation_id, caught.value.reference) == ("l", "nobody")
+        assert valid(network) == before
+
+
+async def test_records_of_one_append_may_build_on_each_other(network: TestNetwork, tmp_path: Path) -> None:
+    chain = [scorecard("a"), scorecard("b", supersedes="a"), scorecard("c", supersedes="b")]
+    review = reference_record("review", "ef" * 32, CREATED_AT, refers_to="c")
+    async with opened(network, tmp_path) as ledger:
+        assert results(await ledger.append([*chain, review])) == ["created"] * 4
+
+
+async def test_at_most_so_many_transactions_are_on_their_way(
+    network: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(network, tmp_path, batch=1, in_flight=3) as ledger:
+        submit, now, most = ledger.gateway.submit, 0, 0
+
+        async def counted(tx_id: str, envelope: bytes) -> None:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await submit(tx_id, envelope)
+            await asyncio.sleep(0.01)
+            now -= 1
+
+        monkeypatch.setattr(ledger.gateway, "submit", counted)
+        assert results(await ledger.append([scorecard(f"e-{n}") for n in range(12)])) == ["created"] * 12
+        assert most == 3
+
+
+# Others at work
+
+
+async def test_two_writers_of_the_same_records_agree(network: TestNetwork, tmp_path: Path) -> None:
+    records = [scorecard(f"e-{n}") for n in range(20)]
+    (tmp_path / "other").mkdir()
+    async with opened(network, tmp_path, batch=5) as one, opened(network, tmp_path / "other", batch=4) as two:
+        first, second = await asyncio.gather(one.append(records), two.append(records))
+        assert sorted(results(first) + results(second)) == ["created"] * 20 + ["exists"] * 20
+        assert [a.proof for a in first if isinstance(a, Receipt)] == [a.proof for a in second if isinstance(a, Receipt)]
+
+
+async def test_appends_beside_each_other_do_not_overtake(network: TestNetwork, tmp_path: Path) -> None:
+    async with opened(network, tmp_path) as ledger:
+        answered = await asyncio.gather(*(ledger.append([scorecard("e"), scorecard(f"e-{n}")]) for n in range(5)))
+        assert sorted(r for a in answered for r in results(a)) == ["created"] * 6 + ["exists"] * 4
+        codes = [one.code for block in network.channel.ledger.committed for one in block]
+        assert set(codes) == {0}  # so nobody had to try again
+
+
+async def test_what_was_overtaken_is_endorsed_again(network: TestNetwork, tmp_path: Path) -> None:
+    network.orderer_faults.conflicts = 2
+    async with opened(network, tmp_path) as ledger:
+        assert results(await ledger.append([scorecard("e")])) == ["created"]
+    assert network.orderer_faults.conflicts == 0
+
+
+async def test_what_is_overtaken_for_ever_is_trouble(network: TestNetwork, tmp_path: Path) -> None:
+    network.orderer_faults.conflicts = 1_000
+    async with opened(network, tmp_path) as ledger:
+        with pytest.raises(LedgerUnavailable, match=r"MVCC_READ_CONFLICT.*other writers"):
+            await ledger.append([scorecard("e")])
+        network.orderer_faults.conflicts = 0
+        assert results(await ledger.append([scorecard("e")])) == ["created"]
+    assert await pending(tmp_path) == []
+
+
+async def test_an_envelope_that_is_ordered_twice_counts_once(network: TestNetwork, tmp_path: Path) -> None:
+    network.orderer_faults.order_twice = True
+    async with opened(network, tmp_path) as ledger:
+        before = valid(network)
+        assert results(await ledger.append([scorecard("e")])) == ["created"]
+        assert valid(network) == before + 1
+
+
+# Faults and crashes
+
+
+@pytest.mark.parametrize("step", [Call.ENDORSE, Call.SUBMIT, Call.COMMIT_STATUS])
+@pytest.mark.parametrize("fault", ["unavailable", "lost_replies", "silent"])
+async def test_trouble_at_each_step_ends_in_one_record(
+    network: TestNetwork, tmp_path: Path, step: Call, fault: str
+) -> None:
+    async with opened(network, tmp_path, deadlines=replace(QUICK, endorse=0.5)) as ledger:
+        before = valid(network)
+        setattr(network.faults, fault, {step})
+        late = (step, fault) == (Call.SUBMIT, "silent")  # the peer submits it once the client has given up
+        trouble = pytest.raises(LedgerUnavailable, match=f"{step.value} at the Fabric peer {network.endpoint}")
+        with nullcontext() if late else trouble:
+            assert results(await ledger.append([scorecard("e")])) == ["created"]
+        setattr(network.faults, fault, set())
+        (answer,) = await ledger.append([scorecard("e")])
+        assert isinstance(answer, Receipt)
+        assert answer.record == scorecard("e")
+        assert valid(network) == before + 1
+    assert await pending(tmp_path) == []
+
+
+async def test_a_slow_commit_is_waited_for(network: TestNetwork, tmp_path: Path) -> None:
+    network.orderer_faults.delay = 1.0
+    async with opened(network, tmp_path, deadlines=replace(QUICK, commit=0.7)) as ledger:
+        before = valid(network)
+        assert results(await ledger.append([scorecard("e")])) == ["created"]
+        assert valid(network) == before + 1
+
+
+async def test_a_commit_that_does_not_come_is_trouble_and_then_found(network: TestNetwork, tmp_path: Path) -> None:
+    network.orderer_faults.commits.clear()
+    async with opened(network, tmp_path, deadlines=QUICK) as ledger:
+        with pytest.raises(LedgerUnavailable, match="CommitStatus at the Fabric peer"):
+            await ledger.append([scorecard("e")])
+        (left,) = await pending(tmp_path)
+        assert left.evaluation_ids == ("e",)
+        network.orderer_faults.commits.set()
+        (answer,) = await ledger.append([scorecard("e")])
+        assert isinstance(answer, Receipt)
+        assert (answer.result, answer.proof["tx_id"]) == ("exists", left.tx_id)
+    assert await pending(tmp_path) == []
+
+
+async def test_a_crash_behind_submit_is_found_committed(
+    network: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network.orderer_faults.commits.clear()
+    before = valid(network)
+    async with opened(network, tmp_path) as ledger:
+        submit, submitted = ledger.gateway.submit, asyncio.Event()
+
+        async def told(tx_id: str, envelope: bytes) -> None:
+            await submit(tx_id, envelope)
+            submitted.set()
+
+        monkeypatch.setattr(ledger.gateway, "submit", told)
+        appending = asyncio.create_task(ledger.append([scorecard("e"), scorecard("f")]))
+        await submitted.wait()
+        appending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await appending
+    (left,) = await pending(tmp_path)
+    network.orderer_faults.commits.set()
+    async with opened(network, tmp_path) as reopened:
+        answered = await reopened.append([scorecard("e"), scorecard("f"), scorecard("g")])
+        assert results(answered) == ["exists", "exists", "created"]
+        assert transactions(answered)[0] == left.tx_id
+    assert valid(network) == before + 2
+    assert await pending(tmp_path) == []
+
+
+async def test_a_crash_before_submit_sends_the_same_envelope(network: TestNetwork, tmp_path: Path) -> None:
+    network.faults.unavailable = {Call.SUBMIT}
+    async with opened(network, tmp_path, deadlines=QUICK) as ledger:
+        with pytest.raises(LedgerUnavailable):
+            await ledger.append([scorecard("e")])
+    (left,) = await pending(tmp_path)
+    network.faults.unavailable = set()
+    async with opened(network, tmp_path, deadlines=QUICK) as reopened:
+        (answer,) = await reopened.append([scorecard("e")])
+        assert isinstance(answer, Receipt)
+        assert answer.proof["tx_id"] == left.tx_id
+    assert await pending(tmp_path) == []
+
+
+async def test_an_envelope_that_the_orderer_will_never_take_is_given_up(network: TestNetwork, tmp_path: Path) -> None:
+    """Its certificate has run out meanwhile, say. Were it in a block all the same, its record would exist."""
+    network.faults.unavailable = {Call.SUBMIT}
+    async with opened(network, tmp_path, deadlines=QUICK) as ledger:
+        with pytest.raises(LedgerUnavailable):
+            await ledger.append([scorecard("e")])
+    network.faults.unavailable = set()
+    (left,) = await pending(tmp_path)
+    envelope = Envelope.FromString(left.envelope)
+    envelope.signature = network.profile().signer.sign(b"something else")
+    file = Pending(tmp_path / "pending.sqlite3", "glassbox")
+    await file.remove([left.tx_id])
+    await file.add([replace(left, envelope=envelope.SerializeToString())])
+    await file.close()
+    async with opened(network, tmp_path, deadlines=QUICK) as reopened:
+        (answer,) = await reopened.append([scorecard("e")])
+        assert isinstance(answer, Receipt)
+        assert answer.result == "created"
+        assert answer.proof["tx_id"] != left.tx_id
+    assert await pending(tmp_path) == []
+
+
+async def test_the_peer_may_be_gone_for_a_while(network: TestNetwork, tmp_path: Path) -> None:
+    async with opened(network, tmp_path) as ledger:
+        network.peers[0].stop()
+        with pytest.raises(LedgerUnavailable, match=f"Endorse at the Fabric peer {network.endpoint}"):
+            await ledger.append([scorecard("e")])
+        network.peers[0].start()
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    assert results(await ledger.append([scorecard("e")])) == ["created"]
+                    break
+                except LedgerUnavailable:
+                    await asyncio.sleep(0.1)
+
+
+async def test_another_peer_takes_over_in_the_middle(
+    fabric_of_two: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await register(fabric_of_two, tmp_path)
+    async with opened(fabric_of_two, tmp_path) as ledger:
+        submit = ledger.gateway.submit
+
+        async def cut_off(tx_id: str, envelope: bytes) -> None:
+            await submit(tx_id, envelope)
+            fabric_of_two.faults.unavailable = set(Call)
+
+        monkeypatch.setattr(ledger.gateway, "submit", cut_off)
+        (answer,) = await ledger.append([scorecard("e")])
+        assert results([answer]) == ["created"]
+        assert await ledger.read("e") == scorecard("e")
+
+
+# Setup
+
+
+async def test_a_setup_that_is_wrong_is_trouble_that_says_so_and_no_refusal(
+    network: TestNetwork, tmp_path: Path
+) -> None:
+    profile = network.profile()
+    expired = network.profile(network.enrol("Expired", expired=True))
+    for wrong, sentence in (
+        (replace(profile, channel="nowhere"), "nowhere.*check the names of channel and chaincode"),
+        (replace(profile, chaincode="nothing"), "nothing.*check the names of channel and chaincode"),
+        (expired, "this client's certificate expired at"),
+    ):
+        ledger = FabricLedger(wrong, tmp_path / "pending.sqlite3")
+        for attempt in (ledger.append([scorecard("e")]), ledger.read("e"), ledger.policy(POLICY.digest)):
+            with pytest.raises(LedgerUnavailable, match=sentence):
+                await attempt
+        await ledger.close()
+
+
+async def test_a_peer_that_lies_is_trouble(network: TestNetwork, tmp_path: Path) -> None:
+    async with opened(network, tmp_path) as ledger:
+        network.faults.tamper = Tamper.TRANSACTION_ID
+        with pytest.raises(LedgerUnavailable, match="not asked for"):
+            await ledger.append([scorecard("e")])
+        network.faults.tamper = Tamper.WRITES
+        with pytest.raises(LedgerUnavailable, match="ENDORSEMENT_POLICY_FAILURE"):
+            await ledger.append([scorecard("e")])
+        network.faults.tamper = None
+        assert results(await ledger.append([scorecard("e")])) == ["created"]
+
+
+async def test_a_policy_is_registered_by_an_admin_and_found_by_anybody(fabric: TestNetwork, tmp_path: Path) -> None:
+    async with opened(fabric, tmp_path) as writer, opened(fabric, tmp_path, user="Admin") as admin:
+        with pytest.raises(LedgerUnavailable, match=r"FORBIDDEN: .*use an identity that may do that"):
+            await writer.register_policy(POLICY.document, CREATED_AT)
+        made = await admin.register_policy(POLICY.document, CREATED_AT)
+        found = await writer.register_policy(POLICY.document, "2027-01-01T00:00:00.000Z")
+        assert (made.result, found.result) == ("created", "exists")
+        assert made.proof == found.proof
+
+
+async def test_a_policy_that_only_the_chaincode_refuses_is_refused(
+    fabric: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(fabric, tmp_path, user="Admin") as admin:
+
+        async def refuse(*_: str) -> Prepared:
+            raise Permanent("Endorse", "peer", "ABORTED", "INVALID_POLICY: policy.judges: at least one")
+
+        monkeypatch.setattr(admin.gateway, "endorse", refuse)
+        with pytest.raises(LedgerRefused) as caught:
+            await admin.register_policy(POLICY.document, CREATED_AT)
+        assert (caught.value.field, caught.value.rule) == ("policy.judges", "at least one")
+
+
+async def test_no_place_for_what_is_on_its_way_is_trouble_before_anything_is_sent(
+    network: TestNetwork, tmp_path: Path
+) -> None:
+    before = valid(network)
+    async with opened(network, tmp_path / "nowhere") as ledger:
+        with pytest.raises(LedgerUnavailable, match="transactions on their way"):
+            await ledger.append([scorecard("e")])
+        assert await ledger.read("e") is None  # reading needs no place
+    assert valid(network) == before
+
+
+# Reading, anchors, events
+
+
+async def test_ids_are_found_by_prefix(network: TestNetwork, tmp_path: Path) -> None:
+    async with opened(network, tmp_path) as ledger:
+        await ledger.append([scorecard(name) for name in ("b-1", "a-1", "a-3", "a-2")])
+        assert await ledger.find("a-", 2) == ["a-1", "a-2"]
+        assert await ledger.find("a-", 10) == ["a-1", "a-2", "a-3"]
+        assert await ledger.find("no id begins so", 10) == []
+        assert await ledger.find("c", 10) == []
+
+
+def note(signer: Signer, size: int, root: bytes = bytes(32)) -> str:
+    return signer.sign(Checkpoint(signer.name, size, root))
+
+
+async def test_checkpoints_are_anchored_and_only_grow(network: TestNetwork, tmp_path: Path) -> None:
+    signer = Signer("log.example/one", bytes(32))
+    async with opened(network, tmp_path) as ledger:
+        assert await ledger.anchored(signer.name) is None
+        assert await ledger.anchor(note(signer, 5)) == "created"
+        assert await ledger.anchor(note(signer, 5)) == "exists"
+        assert await ledger.anchor(note(signer, 9)) == "created"
+        assert await ledger.anchored(signer.name) == note(signer, 9)
+        for wrong, rule in ((note(signer, 7), "sizes only grow"), (note(signer, 9, b"x" * 32), "another root")):
+            with pytest.raises(LedgerRefused, match=rule):
+                await ledger.anchor(wrong)
+        with pytest.raises(LedgerRefused, match="signature lines"):
+            await ledger.anchor("log.example/one\n5\n")
+        assert await ledger.anchored(signer.name) == note(signer, 9)
+
+
+async def test_an_origin_belongs_to_who_anchored_it_first(fabric_of_two: TestNetwork, tmp_path: Path) -> None:
+    signer = Signer("log.example/one", bytes(32))
+    async with opened(fabric_of_two, tmp_path) as ledger:
+        await ledger.anchor(note(signer, 5))
+    other = FabricLedger(fabric_of_two.profile(org=2), tmp_path / "other.sqlite3")
+    with pytest.raises(LedgerUnavailable, match=r"FORBIDDEN: the origin .* is anchored by Org1MSP"):
+        await other.anchor(note(signer, 6))
+    await other.close()
+
+
+async def test_events_tell_what_was_written_and_go_on_where_they_were_left(
+    network: TestNetwork, tmp_path: Path
+) -> None:
+    async with opened(network, tmp_path) as ledger:
+        (first,) = await ledger.append([scorecard("a")])
+        events = ledger.events()
+        registered, written = await anext(events), await anext(events)
+        await events.aclose()
+        assert isinstance(first, Receipt)
+        assert registered.function == "RegisterPolicy"
+        assert (written.function, written.evaluation_ids) == ("CommitScorecards", ("a",))
+        assert written.position == (first.proof["block_number"], first.proof["tx_id"])
+        later = ledger.events(written.position)
+        coming = asyncio.create_task(anext(later))
+        await ledger.append([scorecard("b"), scorecard("a"), scorecard("c")])
+        assert (await coming).evaluation_ids == ("b", "c")
+        await later.aclose()
+
+
+async def test_events_that_no_peer_goes_on_with_are_trouble(network: TestNetwork, tmp_path: Path) -> None:
+    network.faults.unavailable = {Call.CHAINCODE_EVENTS}
+    async with opened(network, tmp_path) as ledger:
+        with pytest.raises(LedgerUnavailable, match="ChaincodeEvents at the Fabric peer"):
+            await anext(ledger.events())
+
+
+async def test_a_proof_has_the_transaction_only_where_it_is_asked_for(network: TestNetwork, tmp_path: Path) -> None:
+    async with opened(network, tmp_path) as ledger:
+        (made,) = await ledger.append([scorecard("e")])
+        asked = await ledger.prove("e")
+        assert isinstance(made, Receipt)
+        assert asked is not None
+        assert set(made.proof) == {"channel", "chaincode", "tx_id", "block_number"}
+        assert set(asked.proof) - set(made.proof) == {"transaction"}
+
+
+# Pure parts
+
+IDS = st.sampled_from("abcdef")
+RECORDS = st.lists(st.builds(lambda i, s: {"evaluation_id": i, "supersedes": s}, IDS, st.none() | IDS), max_size=20)
+
+
+@given(RECORDS)
+def test_waves_keep_order_and_touch_nothing_twice(records: list[dict[str, Any]]) -> None:
+    found = waves(enumerate(records))
+    assert sorted(n for wave in found for n, _ in wave) == list(range(len(records)))
+    wave_of = {n: number for number, wave in enumerate(found) for n, _ in wave}
+    for wave in found:
+        ids = [record["evaluation_id"] for _, record in wave]
+        assert len(ids) == len(set(ids))
+    for later, record in enumerate(records):
+        for earlier in range(later):
+            if records[earlier]["evaluation_id"] in (record["evaluation_id"], record["supersedes"]):
+                assert wave_of[earlier] < wave_of[later]
+
+
+@given(st.integers(0, 40), st.integers(1, 10))
+def test_batches_hold_so_many_and_all(count: int, most: int) -> None:
+    wave = [(n, {"evaluation_id": f"e-{n}", "kind": "run" if n % 7 == 0 else "scorecard"}) for n in range(count)]
+    batches = split(wave, most)
+    assert sorted(n for batch in batches for n, _ in batch.records) == list(range(count))
+    assert all(len(b.records) <= (most if b.function == "CommitScorecards" else 1) for b in batches)
+
+
+def test_a_batch_is_cut_near_a_mebibyte() -> None:
+    wave = [(n, {"evaluation_id": f"e-{n}", "kind": "scorecard", "text": "x" * 300_000}) for n in range(7)]
+    assert [len(batch.records) for batch in split(wave)] == [3, 3, 1]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'[{"evaluation_id":"other","result":"created"}]',
+        b'[{"evaluation_id":"e","result":"done"}]',
+        b'[{"evaluation_id":"e","result":"refused"}]',
+        b'[{"evaluation_id":"e","result":"created"},{"evaluation_id":"e","result":"created"}]',
+    ],
+)
+def test_an_answer_of_another_version_is_trouble(raw: bytes) -> None:
+    with pytest.raises(LedgerUnavailable, match="install the chaincode that belongs to it"):
+        answers(Batch("CommitScorecards", ((0, {"evaluation_id": "e"}),)), raw)
+
+
+# Without the extra
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_the_port_and_the_merkle_log_do_not_import_grpc() -> None:
+    code = "import sys, ledger.port, ledger.merkle_log; print({'grpc', 'fabric_protos'} & set(sys.modules))"
+    assert python(code).stdout == "set()\n"
+
+
+@pytest.mark.parametrize("package", ["fabric_protos", "google.rpc"])
+def test_without_the_extra_a_sentence_says_what_to_install(package: str) -> None:
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from ledger.port import LedgerError\n"
+        "try:\n    import ledger.fabric.ledger\n"
+        "except LedgerError as error:\n    print(error)"
+    )
+    done = python(code)
+    assert "pip install 'glassbox[fabric]'" in done.stdout, done.stderr
