@@ -94,6 +94,18 @@ class Profile:
         return cls(channel, chaincode, peers, signer, client_tls)
 
 
+def orderers_from_environment(environment: Mapping[str, str]) -> tuple[Peer, ...]:
+    """The channel's orderers, for a client that hands transactions to them itself (hfc). Raises ProfileError.
+
+    GLASSBOX_FABRIC_ORDERERS, with _ORDERER_TLS_CA_FILE where it is not the peers' CA and _ORDERER_HOST_ALIAS.
+    """
+    env = _Environment(environment)
+    endpoints = env.need("host:port of an orderer, several separated by commas", "ORDERERS")
+    tls_ca = env.read("ORDERER_TLS_CA_FILE") or env.read("TLS_CA_FILE", "TLS_CERT_PATH")
+    alias = env.get("ORDERER_HOST_ALIAS")
+    return tuple(_peer(url.strip(), tls_ca, alias, env.name("ORDERERS")) for url in endpoints.split(","))
+
+
 class _Environment:
     """Looks a fact up under our name, then under the samples'. An empty variable is an unset one."""
 

@@ -17,15 +17,18 @@ from typing import Any
 
 from glassbox.contract.canonical import canonical, strict_loads
 from ledger.fabric.batches import BATCH, standing
+from ledger.fabric.channel import ChannelLedger
 from ledger.fabric.errors import Conflict, GatewayError, Permanent, Step, Unknown, classify, invalidity
 from ledger.fabric.gateway import Event, or_expired
 from ledger.fabric.hfc.process import HfcFailed, Worker
-from ledger.fabric.ledger import ChannelLedger
-from ledger.fabric.profile import Peer, Profile
+from ledger.fabric.identity import ProfileError
+from ledger.fabric.profile import PREFIX, Peer, Profile, orderers_from_environment
 from ledger.fabric.proposal import Position
 from ledger.fabric.protos import transaction
 from ledger.fabric.transactions import Call, Committed, Outcome
 from ledger.port import LedgerUnavailable
+
+PYTHON = f"{PREFIX}HFC_PYTHON"
 
 _ERROR = 400
 """The status from which on a chaincode's answer is an error (fabric-chaincode-go, shim.ERRORTHRESHOLD)."""
@@ -65,6 +68,16 @@ class HfcLedger(ChannelLedger):
     ) -> None:
         network = HfcNetwork(profile, orderers, python, deadlines or Deadlines())
         super().__init__(profile, network, network, batch)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> "HfcLedger":
+        """As `Profile.from_environment`, with the interpreter that GLASSBOX_FABRIC_HFC_PYTHON names and the orderers
+        (`orderers_from_environment`). Raises ProfileError."""
+        python = environment.get(PYTHON)
+        if not python:
+            raise ProfileError(f"{PYTHON} is not set: name the interpreter of hfc's own environment (`make hfc`)")
+        profile = Profile.from_environment(environment)
+        return cls(profile, orderers_from_environment(environment), Path(python))
 
 
 class HfcNetwork:

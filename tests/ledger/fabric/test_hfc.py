@@ -20,6 +20,7 @@ import pytest
 from ledger.fabric.hfc import process
 from ledger.fabric.hfc.ledger import Deadlines, HfcLedger
 from ledger.fabric.hfc.process import WORKER, HfcFailed, Worker, WorkerFailed
+from ledger.fabric.identity import ProfileError
 from ledger.port import LedgerUnavailable, Receipt
 from tests.ledger.fabric.network import TestNetwork
 from tests.ledger.records import CREATED_AT, POLICY, scorecard
@@ -322,6 +323,17 @@ async def test_hfc_is_not_taken_at_its_word(fabric: TestNetwork, through_hfc: Th
         await ledger.append([scorecard("e")])
     network._worker.call = asked
     assert await results(ledger, "e") == ["created"]
+
+
+async def test_the_environment_says_where_hfc_and_the_orderers_are(fabric: TestNetwork, hfc_python: Path) -> None:
+    environment = {**fabric.environment("Admin"), "GLASSBOX_FABRIC_HFC_PYTHON": str(hfc_python)}
+    with pytest.raises(ProfileError, match="GLASSBOX_FABRIC_ORDERERS is not set"):
+        HfcLedger.from_environment(environment)
+    ledger = HfcLedger.from_environment({**environment, "GLASSBOX_FABRIC_ORDERERS": fabric.endpoint})
+    assert (await ledger.register_policy(POLICY.document, CREATED_AT)).result == "created"
+    await ledger.close()
+    with pytest.raises(ProfileError, match="HFC_PYTHON is not set"):
+        HfcLedger.from_environment(fabric.environment())
 
 
 async def results(ledger: HfcLedger, *names: str) -> list[str]:
