@@ -59,7 +59,7 @@ class Orderer:
 
     def broadcast(self, envelope: Envelope) -> BroadcastResponse:
         """Checks the sender against the channel's writers and puts the envelope in line."""
-        if self.faults.leaderless:
+        if self.faults.leaderless or self.faults.down:  # to who calls on a peer's port it cannot be gone
             return BroadcastResponse(status=SERVICE_UNAVAILABLE, info="no Raft leader")
         try:
             header = Payload.FromString(envelope.payload).header
