@@ -70,7 +70,7 @@ _RULES: list[tuple[str, type[GatewayError], str | None]] = [
     (r"ProposalResponsePayloads do not match", Conflict, "the endorsing peers are not at the same block yet"),
     (r"could not launch chaincode|chaincode stream terminated|connection to \S+ terminated", Retry, None),
     (r"timeout expired while (executing|starting)|exceeding concurrency limit", Retry, None),
-    (r"due to unavailability of peers|failed to find any endorsing peers", Retry, None),
+    (r"due to unavailability of peers|failed to find any endorsing peers|no peer combination can satisfy", Retry, None),
     (
         r"creator org unknown, creator is malformed",
         Configuration,

@@ -54,6 +54,8 @@ READERS = (
         ("Endorse", "ABORTED", FAILED, ["make sure the chaincode scorecards has been successfully defined on channel "
          "glassbox and try again: chaincode scorecards not found"], Configuration, "names of channel and chaincode"),
         ("Endorse", "FAILED_PRECONDITION", "no combination of peers can be derived which satisfy the endorsement "
+         "policy: no peer combination can satisfy the endorsement policy", [], Retry, "check that the peer"),
+        ("Endorse", "FAILED_PRECONDITION", "no combination of peers can be derived which satisfy the endorsement "
          "policy: No metadata was found for chaincode scorecards in channel nowhere", [], Configuration, "names of"),
         ("Endorse", "FAILED_PRECONDITION", "failed to select a set of endorsers that satisfy the endorsement policy "
          "due to unavailability of peers: [peer0.org2]", [], Retry, "tried again"),
