@@ -176,7 +176,7 @@ def _show(settings: Settings, submission: Submission, lines: list[Line], keep: P
             defect = json.loads(raw).get("metadata", {}).get("defect", "")
             print(f"dead letter: line {number} ({defect}): {describe(dead)}")
     failed = _verify(settings, dossiers)
-    print(_next(ids, keep))
+    print(_next(ids, keep, settings.ledger))
     return 1 if failed else 0
 
 
@@ -222,13 +222,11 @@ def _verify(settings: Settings, dossiers: list[Dossier]) -> int:
     return failed
 
 
-def _next(ids: Mapping[str, None], keep: Path | None) -> str:
+def _next(ids: Mapping[str, None], keep: Path | None, ledger: str) -> str:
     some = next(iter(ids), "ID")
     if keep is not None:
-        return (
-            f"Look closer:  GLASSBOX_DATA_DIR={keep} glassbox show {some}\n"
-            f"A proof:      GLASSBOX_DATA_DIR={keep} glassbox proof {some} -o proof.json"
-        )
+        where = f"GLASSBOX_DATA_DIR={keep}" + ("" if ledger == "merkle" else f" GLASSBOX_LEDGER={ledger}")
+        return f"Look closer:  {where} glassbox show {some}\nA proof:      {where} glassbox proof {some} -o proof.json"
     return (
         f"Look closer:  glassbox demo --keep demo-data, then GLASSBOX_DATA_DIR=demo-data glassbox show {some}\n"
         "Your answers: glassbox judge FILE, or glassbox up and glassbox submit FILE --wait\n"

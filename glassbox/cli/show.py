@@ -94,7 +94,10 @@ def _head(dossier: Dossier) -> Iterator[str]:
         yield f"because   {', '.join(record['reasons'])}"
     yield f"policy    {policy.get('name', '?')}  threshold {policy.get('threshold', '?')}  {record['policy_digest']}"
     yield f"judged    {record['closed_at']}, requested {record['requested_at']}"
-    place = f"record {proof['index']} of {proof['tree_size']} in {proof['origin']}" if "index" in proof else ""
+    if dossier.receipt.ledger == "merkle":
+        place = f"record {proof['index']} of {proof['tree_size']} in {proof['origin']}"
+    else:
+        place = f"block {proof['block_number']} of channel {proof['channel']}, transaction {proof['tx_id']}"
     yield f"ledger    {dossier.receipt.ledger}  {place}"
     yield f"digest    {dossier.receipt.record_digest}"
 
