@@ -24,7 +24,7 @@ demo: $(VENV)/base.stamp
 	@$(BIN)/glassbox demo $(ARGS)
 
 # Without Kafka (no Maven, no network) its tests are skipped and say what to install; in CI they fail.
-test: $(VENV)/dev.stamp
+test: $(VENV)/dev.stamp $(HFC)/hfc.stamp
 	@if command -v mvn >/dev/null; then $(MAKE) --no-print-directory kafka ARGS= || true; fi
 	$(BIN)/pytest $(ARGS)
 
