@@ -121,9 +121,11 @@ class Identity:
     def parse(cls, msp_id: str, pem: bytes) -> "Identity":
         """Raises ProofError."""
         try:
-            return cls(msp_id, x509.load_pem_x509_certificate(pem))
+            certificate = x509.load_pem_x509_certificate(pem)
+            assert certificate.subject is not None  # read now, while an unreadable one is expected
         except (ValueError, UnsupportedAlgorithm):
             raise ProofError(f"the certificate of somebody of {showable(msp_id)} cannot be read") from None
+        return cls(msp_id, certificate)
 
     def __str__(self) -> str:
         return f"{_common_name(self.certificate)} of {showable(self.msp_id)}"
@@ -156,8 +158,5 @@ class Identity:
 
 
 def _common_name(certificate: x509.Certificate) -> str:
-    try:
-        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    except ValueError:
-        names = []
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return showable(str(names[0].value)) if names else "somebody"

@@ -10,6 +10,7 @@ import pytest
 
 from glassbox.contract.canonical import canonical, sha256_hex, strict_loads
 from glassbox.contract.record import record_bytes, reference_record
+from ledger.both import Both
 from ledger.bundle import make_bundle
 from ledger.checkpoint import Signer
 from ledger.fabric.hfc.ledger import HfcLedger
@@ -84,14 +85,35 @@ def bundle(receipt: Receipt) -> bytes:
     return make_bundle(receipt, POLICY.document if receipt.record["kind"] != "run" else None)
 
 
+def of_both(first: Backend, second: Backend) -> Backend:
+    """What is published comes from the first."""
+
+    @asynccontextmanager
+    async def open_both(folder: Path) -> AsyncIterator[Ledger]:
+        async with first.open(folder) as one, second.open(folder) as other:
+            yield Both(one, other)
+
+    return Backend(first.name, open_both, first.proven)
+
+
+ON_A_NETWORK = ("fabric", "hfc", "merkle,fabric", "fabric,merkle")
+
+
 @pytest.fixture(
-    params=["merkle", *(pytest.param(name, marks=pytest.mark.timeout(BUILD_TIMEOUT)) for name in ("fabric", "hfc"))]
+    params=["merkle", *(pytest.param(name, marks=pytest.mark.timeout(BUILD_TIMEOUT)) for name in ON_A_NETWORK)]
 )
 def backend(request: pytest.FixtureRequest) -> Backend:
+    merkle = Backend("merkle", open_merkle, proven_on_merkle)
     if request.param == "merkle":
-        return Backend("merkle", open_merkle, proven_on_merkle)
+        return merkle
     python = request.getfixturevalue("hfc_python") if request.param == "hfc" else None
-    return on_fabric(request.getfixturevalue("fabric"), python)
+    fabric = on_fabric(request.getfixturevalue("fabric"), python)
+    match request.param:
+        case "merkle,fabric":
+            return of_both(merkle, fabric)
+        case "fabric,merkle":
+            return of_both(fabric, merkle)
+    return fabric
 
 
 @pytest.fixture
