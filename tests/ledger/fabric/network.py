@@ -115,7 +115,7 @@ class TestNetwork:
         """Make a user of an organisation, beside User1 and Admin; answers the name.
 
         `unit`: client | admin | peer, or None for a certificate without a role. `attributes` as Fabric CA grants
-        them. `expired`: its certificate ran out yesterday.
+        them. `expired`: its certificate ran out a minute ago.
         """
         self.organizations[org - 1].enrol(name, unit, attributes=attributes, expired=expired)
         return name

@@ -54,7 +54,7 @@ class Authority:
         hosts: Sequence[str] = (),
         expired: bool = False,
     ) -> KeyPair:
-        """A certificate for a year from now, or one whose time ran out yesterday.
+        """A certificate for a year from now, or one whose time ran out a minute ago.
 
         `unit`: the organisational unit that gives Fabric's node role, client | admin | peer.
         `hosts`: names and addresses a TLS server is reached by.
@@ -76,7 +76,9 @@ def _certify(
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name(common_name, unit)
     signing_key = issuer.key if issuer else key
-    start = dt.datetime.now(dt.UTC) - (dt.timedelta(days=30) if expired else dt.timedelta(minutes=5))
+    now = dt.datetime.now(dt.UTC)
+    # Not before the issuer's own: Fabric checks the chain as of a certificate's first second.
+    start = issuer.certificate.not_valid_before_utc if issuer else now - dt.timedelta(minutes=5)
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -84,7 +86,7 @@ def _certify(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
-        .not_valid_after(start + dt.timedelta(days=29 if expired else 365))
+        .not_valid_after(now - dt.timedelta(minutes=1) if expired else now + dt.timedelta(days=365))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         .add_extension(_key_usage(authority=issuer is None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
