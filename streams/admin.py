@@ -60,6 +60,9 @@ def _serves(setting: str, found: str, wanted: str) -> bool:
     return int(found) >= int(wanted)
 
 
+_SEEN_S = 10.0
+
+
 class Admin:
     """An admin client that can say why a connection failed: librdkafka tells only a callback."""
 
@@ -129,7 +132,11 @@ def create_topics(broker: Broker, wanted: Sequence[Topic] = TOPICS) -> list[str]
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # two roles may start at once
                 raise BrokerError(f"topic {name} could not be created: {error.args[0].str()}") from None
-    return [topic.name for topic in missing]
+    names = [topic.name for topic in missing]
+    end = time.monotonic() + _SEEN_S
+    while not admin.topics().keys() >= set(names) and time.monotonic() < end:
+        time.sleep(0.05)  # the controller has them before every broker tells of them
+    return names
 
 
 def check_topics(broker: Broker, wanted: Sequence[Topic] = TOPICS, *, production: bool = False) -> list[Difference]:

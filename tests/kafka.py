@@ -13,16 +13,30 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from glassbox.cli.children import Child, free_ports, stop_all
+from streams.access import Acl
 from streams.clients import Broker
+from streams.security import Mechanism, Security
 from tests.ledger.fabric.peer.certificates import Authority
 from tests.pipeline import ROOT, until
 
@@ -35,7 +49,13 @@ _JVM = [
     "-XX:TieredStopAtLevel=1",  # the quick compiler alone: a test's broker does not live long enough for the other
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 ]
+PLAIN_USER, PASSWORD = "structure", "open-sesame"
 _CLUSTER = "glassbox-tests-1234567"
+
+_EVERY_ACL = AclBindingFilter(
+    *(ResourceType.ANY, None, ResourcePatternType.ANY),
+    *(None, None, AclOperation.ANY, AclPermissionType.ANY),
+)
 
 
 def lacking() -> str | None:
@@ -52,8 +72,7 @@ class Kafka:
 
     `secured`: beside the open listener, whose clients may do anything, each broker has two where nothing is allowed
     that no ACL allows. On both, a certificate of `authority` is to be trusted; the server's is for 127.0.0.1.
-    `sasl_address` wants a password: SCRAM (`add_user`), or PLAIN as user `plain`, password `plain-secret`.
-    `mtls_address` wants a certificate of `authority`, whose common name is the user's.
+    `secured_as` gives the broker as a client with a user's credentials sees it.
     """
 
     def __init__(
@@ -75,14 +94,6 @@ class Kafka:
     def address(self) -> str:
         """Bootstrap servers of the open listener."""
         return self._address("OPEN")
-
-    @property
-    def sasl_address(self) -> str:
-        return self._address("SASL")
-
-    @property
-    def mtls_address(self) -> str:
-        return self._address("MTLS")
 
     @property
     def ca_path(self) -> Path:
@@ -127,7 +138,7 @@ class Kafka:
         server = self.authority.issue("broker", hosts=["127.0.0.1"])
         self.ca_path.write_bytes(self.authority.root.certificate_pem)
         (home / "server.pem").write_bytes(server.key_pem + server.certificate_pem)
-        plain = "org.apache.kafka.common.security.plain.PlainLoginModule required user_plain=plain-secret;"
+        plain = f"org.apache.kafka.common.security.plain.PlainLoginModule required user_{PLAIN_USER}={PASSWORD};"
         scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         return {
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -207,7 +218,10 @@ class Kafka:
         )
 
     def empty(self) -> Broker:
-        """Delete every topic and consumer group; returns the broker, as new."""
+        """Delete every topic, consumer group and ACL; returns the broker, as new."""
+        if self.authority is not None:
+            _done(self.admin.delete_acls([_EVERY_ACL]))
+            until(lambda: not self._acls(), 30, "ACLs deleted")
         groups = [group.group_id for group in self.admin.list_consumer_groups().result().valid]
         _done(self.admin.delete_consumer_groups(groups) if groups else {})
         names = self._topics()
@@ -215,17 +229,47 @@ class Kafka:
         until(lambda: not self._topics(), 30, "topics deleted")  # the controller knows before the broker does
         return self.broker
 
+    def _acls(self) -> list[AclBinding]:
+        return list(self.admin.describe_acls(_EVERY_ACL).result())
+
     def _topics(self) -> list[str]:
         return [name for name in self.admin.list_topics(timeout=10).topics if not name.startswith("__")]
 
-    def add_user(self, name: str, password: str) -> None:
-        """A user of the SASL listener, with SCRAM-SHA-512 and SCRAM-SHA-256."""
-        from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
-
-        for mechanism in (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256):  # one a call
-            credential = ScramCredentialInfo(mechanism, 4096)
-            wanted = [UserScramCredentialUpsertion(name, credential, password.encode())]
+    def secured_as(self, user: str, how: Mechanism | Literal["mTLS"]) -> Broker:
+        """The broker for a user who proves who it is by a password or by a certificate."""
+        if how == "mTLS":
+            assert self.authority is not None
+            pair, files = self.authority.issue(user), [self.folder / f"{user}.pem", self.folder / f"{user}.key"]
+            for path, content in zip(files, (pair.certificate_pem, pair.key_pem), strict=True):
+                path.write_bytes(content)
+            security = Security("SSL", ca=self.ca_path, certificate=files[0], key=files[1])
+            return replace(self.broker, address=self._address("MTLS"), security=security)
+        if how == "PLAIN":
+            assert user == PLAIN_USER, "PLAIN has its one user in the broker's properties"
+        else:
+            credential = ScramCredentialInfo(ScramMechanism[how.replace("-", "_")], 4096)
+            wanted = [UserScramCredentialUpsertion(user, credential, PASSWORD.encode())]
             _done(self.admin.alter_user_scram_credentials(wanted))
+        security = Security("SASL_SSL", how, user, PASSWORD, self.ca_path)
+        return replace(self.broker, address=self._address("SASL"), security=security)
+
+    def allow(self, acls: Iterable[Acl]) -> None:
+        """On the secured listeners, each user as `User:NAME`; once after `empty`."""
+        wanted = [
+            AclBinding(
+                ResourceType[acl.resource.upper()],
+                acl.name,
+                ResourcePatternType.LITERAL,
+                f"User:{acl.user}",
+                "*",
+                AclOperation[operation],
+                AclPermissionType.ALLOW,
+            )
+            for acl in acls
+            for operation in acl.operations
+        ]
+        _done(self.admin.create_acls(wanted))
+        until(lambda: len(self._acls()) == len(wanted), 30, "ACLs in force")
 
 
 def _done(futures: Mapping[Any, Any]) -> None:
