@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger import merkle
-from ledger.anchoring import FIRST_RETRY, Anchoring, HistoryChanged, check_history, compare, delay
+from ledger.anchoring import FIRST_RETRY, Anchorage, Anchoring, HistoryChanged, check_history, compare, delay
 from ledger.checkpoint import Checkpoint, CheckpointError, Signer, parse
+from ledger.fabric.ledger import FabricLedger
 from ledger.merkle_log import MerkleLog
-from ledger.port import LedgerUnavailable
+from ledger.port import LedgerRefused, LedgerUnavailable
+from tests.ledger.fabric.fixtures import BUILD_TIMEOUT
+from tests.ledger.fabric.network import TestNetwork
 from tests.ledger.records import CREATED_AT, POLICY, scorecard
 
 SIGNER = Signer("log.example/anchored", bytes(32))
@@ -56,7 +59,7 @@ async def log(tmp_path: Path) -> AsyncIterator[MerkleLog]:
 class Watched(Anchoring):
     """An Anchoring whose waits are counted instead of waited for; it ends after so many of them."""
 
-    def __init__(self, log: MerkleLog, ground: Ground, rounds: int) -> None:
+    def __init__(self, log: MerkleLog, ground: Anchorage, rounds: int) -> None:
         self.waits: list[float] = []
         self.heard: list[str | None] = []
         self.sizes: list[int] = []
@@ -184,3 +187,25 @@ def test_history_holds_exactly_where_the_log_grew(first: int, second: int, chang
             check_history(before, now, path)
     else:
         assert check_history(before, now, path) == first
+
+
+@pytest.mark.timeout(BUILD_TIMEOUT)
+async def test_checkpoints_are_anchored_in_a_channel(log: MerkleLog, fabric: TestNetwork, tmp_path: Path) -> None:
+    ledger = FabricLedger(fabric.profile(), tmp_path / "pending")
+    watched = Watched(log, ledger, 1)
+    assert await compare(log, ledger) == (None, await log.newest_checkpoint())
+    assert await watched.once() == 1
+    shutil.copytree(tmp_path / "log", tmp_path / "backup")
+    await log.append([scorecard("a"), scorecard("b")])
+    assert await watched.once() == 3
+    assert await ledger.anchored(log.origin) == await log.newest_checkpoint()
+    assert await compare(log, ledger, [SIGNER.verifier]) == (3, await log.newest_checkpoint())
+    old = MerkleLog.committer(tmp_path / "backup", SIGNER)
+    with pytest.raises(HistoryChanged, match="rolled back: it has 1 records and 3 were anchored"):
+        await Watched(old, ledger, 1).once()
+    # The channel itself takes neither a smaller checkpoint nor another of this size.
+    for size in (2, 3):
+        with pytest.raises(LedgerRefused):
+            await ledger.anchor(SIGNER.sign(Checkpoint(SIGNER.name, size, bytes(32))))
+    await old.close()
+    await ledger.close()
