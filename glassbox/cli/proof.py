@@ -100,9 +100,9 @@ def verify(
 ) -> None:
     """Check a proof bundle: arithmetic, outcome, bytes, place on the ledger, signatures. Needs no network, no ledger.
 
-    A Fabric proof shows what a transaction wrote and who endorsed it. That it was
-    valid, and in which block, is the word of the peer that was asked. Certificates
-    are judged at the time that the sender wrote; no revocation list is asked for.
+    A Fabric proof shows what a transaction wrote and who endorsed it, and what is
+    still the word of one peer. Certificates are judged at the time that the sender
+    wrote into the transaction; no revocation list is asked for.
 
     Exit 0 it holds, 1 it does not, 2 it could not be told (such as: signed by a key that you did not name).
 
