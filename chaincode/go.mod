@@ -3,6 +3,7 @@ module glassbox/chaincode
 go 1.26.0
 
 require (
+	github.com/gowebpki/jcs v1.0.1
 	github.com/hyperledger/fabric-chaincode-go/v2 v2.3.0
 	github.com/hyperledger/fabric-contract-api-go/v2 v2.2.0
 	github.com/hyperledger/fabric-protos-go-apiv2 v0.3.6
