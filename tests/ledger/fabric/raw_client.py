@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
+import pytest
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
-from fabric_protos.common.common_pb2 import ChannelHeader, Envelope, Header, SignatureHeader
+from fabric_protos.common.common_pb2 import Block, ChannelHeader, Envelope, Header, SignatureHeader
 from fabric_protos.gateway.gateway_pb2 import (
     ChaincodeEventsRequest,
     ChaincodeEventsResponse,
@@ -30,6 +33,7 @@ from ledger.fabric.errors import error_details, trailing_status
 from ledger.fabric.identity import Signer
 from ledger.fabric.profile import Profile
 from tests.ledger.fabric.peer.msp import P256_ORDER
+from tests.ledger.records import CREATED_AT, POLICY, scorecard
 
 EditHeaders = Callable[[ChannelHeader, SignatureHeader], None]
 
@@ -156,6 +160,13 @@ class RawClient:
         self.submit(prepared)
         return self.commit_status(prepared.tx_id)[0]
 
+    def query_system(self, function: str, *arguments: str) -> bytes:
+        """What the system chaincode qscc says of the client's channel."""
+        return self.evaluate(function, self.profile.channel, *arguments, chaincode="qscc")
+
+    def block(self, number: int) -> Block:
+        return Block.FromString(self.query_system("GetBlockByNumber", str(number)))
+
     def events(self, start: SeekPosition | None = None, after: str = "") -> Iterator[ChaincodeEventsResponse]:
         raw = ChaincodeEventsRequest(
             channel_id=self.profile.channel,
@@ -167,6 +178,29 @@ class RawClient:
         request = SignedChaincodeEventsRequest(request=raw, signature=self.profile.signer.sign(raw))
         with _failures():
             yield from self._stub.ChaincodeEvents(request, timeout=10)
+
+
+def refused(call: Callable[..., object], *arguments: Any) -> CallFailed:
+    """How a call ends that must not succeed."""
+    with pytest.raises(CallFailed) as caught:
+        call(*arguments)
+    return caught.value
+
+
+def new_id() -> str:
+    """An evaluation id that no other test uses."""
+    return f"e-{uuid.uuid4().hex}"
+
+
+def endorse_scorecards(client: RawClient, *ids: str) -> proposal.Prepared:
+    return client.endorse("CommitScorecards", json.dumps([scorecard(one) for one in ids]))
+
+
+def register_policy(admin: Profile) -> None:
+    """What scorecards need before they can be committed."""
+    client = RawClient(admin)
+    assert client.commit(client.endorse("RegisterPolicy", json.dumps(POLICY.document), CREATED_AT)) == "VALID"
+    client.close()
 
 
 @contextmanager

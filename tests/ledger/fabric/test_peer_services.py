@@ -31,18 +31,17 @@ from ledger.fabric import proposal
 from ledger.fabric.profile import Profile
 from tests.ledger.fabric.network import TestNetwork
 from tests.ledger.fabric.peer.transaction import UnpackedProposal
-from tests.ledger.fabric.raw_client import HighS, RawClient
-from tests.ledger.records import CREATED_AT, POLICY, scorecard
+from tests.ledger.fabric.raw_client import HighS, RawClient, endorse_scorecards, register_policy
+from tests.ledger.records import scorecard
 
 TIMEOUT = 10
 
 
 @pytest.fixture
 def client(fabric: TestNetwork) -> Iterator[RawClient]:
-    admin, made = RawClient(fabric.profile("Admin")), RawClient(fabric.profile())
-    assert admin.commit(admin.endorse("RegisterPolicy", json.dumps(POLICY.document), CREATED_AT)) == "VALID"
+    register_policy(fabric.profile("Admin"))
+    made = RawClient(fabric.profile())
     yield made
-    admin.close()
     made.close()
 
 
@@ -119,7 +118,7 @@ def test_a_proposal_at_fault_ends_the_call(client: RawClient, fabric: TestNetwor
 
 
 def test_the_orderer_takes_only_what_a_writer_signed(client: RawClient) -> None:
-    prepared = client.endorse("CommitScorecards", json.dumps([scorecard("e-1")]))
+    prepared = endorse_scorecards(client, "e-1")
     forged = Envelope.FromString(prepared.envelope)
     forged.signature = client.profile.signer.sign(b"other")
     (answer,) = AtomicBroadcastStub(client.connection).Broadcast(iter([forged]), timeout=TIMEOUT)
@@ -132,7 +131,7 @@ def test_blocks_are_waited_for(client: RawClient) -> None:
     stream = DeliverStub(client.connection).Deliver(
         iter([seek(client.profile, number(following), number(following))]), timeout=TIMEOUT
     )
-    prepared = client.endorse("CommitScorecards", json.dumps([scorecard("e-1")]))
+    prepared = endorse_scorecards(client, "e-1")
     assert client.commit(prepared) == "VALID"
     whole, status = stream
     assert (whole.block.header.number, list(whole.block.data.data)) == (following, [prepared.envelope])
