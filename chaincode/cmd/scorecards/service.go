@@ -51,16 +51,18 @@ func serve(stopped context.Context, listener net.Listener, s settings, chaincode
 	}
 	select {
 	case <-draining.drain():
+		time.AfterFunc(patience, server.Stop)
+		server.GracefulStop() // what was answered is still on its way
 		log.Print("stopped: every call in progress was answered")
 	case <-time.After(patience):
+		server.Stop()
 		log.Printf("stopped: calls were still in progress after %s; their clients try again", patience)
 	}
-	server.Stop()
 	return nil
 }
 
-// draining knows which calls are in progress, from the messages that pass, and takes no new ones once told to drain. (The
-// stream to a peer never ends by itself, so gRPC's own graceful stop would wait for ever.)
+// draining knows which calls are in progress, from the messages that pass. Once told to drain it takes no new ones, and
+// ends the streams when the last call is answered: by themselves they never end, and gRPC's graceful stop waits for that.
 type draining struct {
 	server *shim.ChaincodeServer
 
@@ -76,10 +78,17 @@ type call struct {
 	channel, txID string
 }
 
-// Connect serves one peer.
+// Connect serves one peer, until it goes or the service has drained.
 func (d *draining) Connect(stream peer.Chaincode_ConnectServer) error {
 	defer d.end(func(running call) bool { return running.stream == stream })
-	return d.server.Connect(watched{stream, d})
+	gone := make(chan error, 1)
+	go func() { gone <- d.server.Connect(watched{stream, d}) }()
+	select {
+	case err := <-gone:
+		return err
+	case <-d.idle:
+		return nil
+	}
 }
 
 // drain returns a channel that is closed once nothing is running.
