@@ -23,12 +23,14 @@ def group(role: str) -> str:
 
 @dataclass(frozen=True)
 class Access:
-    """What one user needs. A role works on the first topic that it reads."""
+    """What one user needs. A role works on the first topic that it reads. `checks`: compares the settings of its topics
+    with the table."""
 
     group: str
     reads: tuple[Topic, ...]
     writes: tuple[Topic, ...]
     creates: tuple[Topic, ...] = ()
+    checks: bool = True
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -62,14 +64,13 @@ def access(own_kinds: Iterable[str] = ()) -> dict[str, Access]:
         **workers,
         "join": Access(group("join"), (RESULTS, CLOSED), (RESULTS, SCORECARDS, CLOSED, DEAD_LETTERS)),
         "committer": Access(group("committer"), (SCORECARDS,), answers),
-        "client": Access(READER_GROUP, answers, (REQUESTS,)),
+        "client": Access(READER_GROUP, answers, (REQUESTS,), checks=False),
         "operator": Access(READER_GROUP, answers, (REQUESTS, SCORECARDS, DEAD_LETTERS), topics(own_kinds)),
     }
 
 
 def acls(own_kinds: Iterable[str] = ()) -> Iterator[Acl]:
-    """Every ACL that the pipeline needs, by user. READ and WRITE include DESCRIBE; a role describes the settings of
-    its topics when it starts."""
+    """Every ACL that the pipeline needs, by user. READ and WRITE include DESCRIBE."""
     for user, needs in access(own_kinds).items():
         for topic in needs.topics:
             yield Acl(user, "topic", topic.name, tuple(_operations(needs, topic)))
@@ -85,4 +86,5 @@ def _operations(needs: Access, topic: Topic) -> Iterator[Operation]:
         yield "CREATE"
     if topic not in (*needs.reads, *needs.writes):
         yield "DESCRIBE"
-    yield "DESCRIBE_CONFIGS"
+    if needs.checks:
+        yield "DESCRIBE_CONFIGS"

@@ -35,6 +35,26 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ({"GLASSBOX_EVIDENCE_URL": "s3://x"}, "GLASSBOX_EVIDENCE_URL: must be a folder"),
         ({"GLASSBOX_LEDGER": "excel"}, "GLASSBOX_LEDGER: "),
         ({"GLASSBOX_METRICS_PORT": "70000"}, "GLASSBOX_METRICS_PORT: "),
+        ({"GLASSBOX_BROKER_SECURITY": "TLS"}, "GLASSBOX_BROKER_SECURITY: "),
+        ({"GLASSBOX_BROKER_SECURITY": "SASL_SSL"}, "GLASSBOX_BROKER_SASL_USERNAME is not set"),
+        (
+            {"GLASSBOX_BROKER_SASL_USERNAME": "intake"},
+            "GLASSBOX_BROKER_SASL_USERNAME is set, but GLASSBOX_BROKER_SECURITY is PLAINTEXT; set that to SASL_SSL",
+        ),
+        ({"GLASSBOX_BROKER_TLS_CA": "ca.pem"}, "GLASSBOX_BROKER_TLS_CA is set, but GLASSBOX_BROKER_SECURITY is"),
+        (
+            {"GLASSBOX_BROKER_SECURITY": "SSL", "GLASSBOX_BROKER_TLS_CERT": "me.pem"},
+            "set both GLASSBOX_BROKER_TLS_CERT and GLASSBOX_BROKER_TLS_KEY",
+        ),
+        (
+            {
+                "GLASSBOX_BROKER_SECURITY": "SASL_PLAINTEXT",
+                "GLASSBOX_BROKER_SASL_MECHANISM": "PLAIN",
+                "GLASSBOX_BROKER_SASL_USERNAME": "intake",
+                "GLASSBOX_BROKER_SASL_PASSWORD": "sesame",
+            },
+            "the password would be readable on the way",
+        ),
     ],
 )
 def test_wrong_environment_is_one_sentence(
@@ -152,6 +172,29 @@ def test_broker_of_the_running_up(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(SettingsError, match="runs already"), up_lock(folder):
             pass
     assert read_up(folder) is None, "what a stopped `up` left behind is not believed"
+
+
+def test_how_clients_reach_a_secured_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for key, value in {
+        "GLASSBOX_BROKER": "kafka:9093",
+        "GLASSBOX_BROKER_SECURITY": "SASL_SSL",
+        "GLASSBOX_BROKER_SASL_USERNAME": "intake",
+        "GLASSBOX_BROKER_SASL_PASSWORD": "sesame",
+        "GLASSBOX_BROKER_TLS_CA": "ca.pem",
+    }.items():
+        monkeypatch.setenv(key, value)
+    settings = Settings.load()
+    assert "sesame" not in str(list(settings.described()))
+    assert settings.environment()["GLASSBOX_BROKER_SASL_PASSWORD"] == "sesame", "another process needs it"
+    with pytest.raises(SettingsError, match=r"GLASSBOX_BROKER_TLS_CA: not usable as PEM files .*No such file"):
+        settings.broker()
+    (tmp_path / "ca.pem").write_text("nonsense")
+    with pytest.raises(SettingsError, match="GLASSBOX_BROKER_TLS_CA: not usable as PEM files"):
+        settings.broker()
+    monkeypatch.delenv("GLASSBOX_BROKER_TLS_CA")
+    security = Settings.load().broker().security
+    assert (security.protocol, security.mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+    assert (security.username, security.password) == ("intake", "sesame")
 
 
 def test_described_masks_secrets_and_says_where_from(monkeypatch: pytest.MonkeyPatch) -> None:
