@@ -21,10 +21,12 @@ from ledger import verify
 from ledger.bundle import make_bundle
 from ledger.checkpoint import KeyFormatError
 from ledger.fabric import proof
+from ledger.fabric.gateway import Deadlines
 from ledger.fabric.ledger import FabricLedger
 from ledger.fabric.trust import Trust
 from ledger.port import Receipt
 from ledger.verify import exit_code, summary, verify_bundle
+from tests.ledger.fabric.fixtures import BUILD_TIMEOUT
 from tests.ledger.fabric.network import TestNetwork
 from tests.ledger.fabric.transactions import CHAINCODE, CHANNEL, NOW, Draft, Member, Organisation, issue
 from tests.ledger.records import CREATED_AT, POLICY, scorecard
@@ -417,12 +419,28 @@ async def test_what_a_network_hands_out_holds(fabric_of_two: TestNetwork, fetche
         found = line(make_bundle(receipt, policy), Trust(roots, 2))
         assert found.startswith("holds: "), found
         assert "endorsed by Org1MSP, Org2MSP (" in found
+        assert f"valid in block {receipt.proof['block_number']}, where Org1MSP, Org2MSP read the record (" in found
         sender = "Admin" if receipt.record["kind"] == "policy" else "User1"
         assert f"sent by {sender}@org1.example.com of Org1MSP" in found
     other = {**fetched["e:0"].record, "model": None}
     mixed = Receipt("exists", other, fetched["e:0"].record_digest, "fabric", fetched["e:0"].proof)
     assert line(make_bundle(mixed, POLICY.document), Trust(roots)).startswith("does not hold (write)")
     assert line(make_bundle(fetched["e:0"], POLICY.document)).startswith("does not hold (sender): the certificate of")
+
+
+@pytest.mark.timeout(BUILD_TIMEOUT)
+async def test_a_proof_comes_without_a_reading_where_too_few_peers_are_there(
+    fabric_of_two: TestNetwork, fetched: dict[str, Receipt], tmp_path: Path
+) -> None:
+    fabric_of_two.peers[1].close()
+    ledger = FabricLedger(fabric_of_two.profile(), tmp_path / "again", deadlines=Deadlines(endorse=5))
+    receipt = await ledger.prove("e:0")
+    await ledger.close()
+    assert receipt is not None
+    assert "reading" not in receipt.proof
+    roots = {each.msp_id: [each.ca.root.certificate_pem] for each in fabric_of_two.organizations}
+    found = line(make_bundle(receipt, POLICY.document), Trust(roots))
+    assert f"valid in block {receipt.proof['block_number']} by the word of the peer that was asked; " in found
 
 
 # The commands
