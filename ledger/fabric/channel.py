@@ -129,7 +129,8 @@ class ChannelLedger:
             if not found:
                 return None
             record, tx_id = found[evaluation_id]
-            block, raw = await asyncio.gather(self._block(tx_id), self._transaction(tx_id))
+            block = await self._block(tx_id)  # first: it waits for a peer that is a block behind
+            raw = await self._transaction(tx_id)
             proof = {**self._proof(Committed(tx_id, block)), "transaction": base64.b64encode(raw).decode()}
             return self._receipt("exists", record, proof)
 

@@ -137,23 +137,24 @@ class Transactions:
     async def _land_all(
         self, transactions: Sequence[PendingTransaction], *, asked: bool
     ) -> list[Committed | GatewayError]:
-        results = await _together(self._landed(transaction, asked=asked) for transaction in transactions)
-        known = [t.tx_id for t, result in zip(transactions, results, strict=True) if _is_final(result)]
-        await self._pending.remove(known)
-        return results
+        """The outcome of each. What is not known in the end, also because this was cancelled, is left for later."""
+        results: dict[str, Committed | GatewayError] = {}
 
-    async def _landed(self, transaction: PendingTransaction, *, asked: bool) -> Committed | GatewayError:
-        """Its outcome. Where that is not known in the end, also because this was cancelled, it is left for later."""
-        result: Committed | GatewayError | None = None
+        async def landed(transaction: PendingTransaction) -> None:
+            try:
+                async with self._room:
+                    block = await self._land(transaction, asked=asked)
+                results[transaction.tx_id] = Committed(transaction.tx_id, block)
+            except GatewayError as error:
+                results[transaction.tx_id] = error
+
         try:
-            async with self._room:
-                result = Committed(transaction.tx_id, await self._land(transaction, asked=asked))
-        except GatewayError as error:
-            result = error
+            await _together(landed(transaction) for transaction in transactions)
         finally:
-            if self._left is not None and not _is_final(result):
-                self._left.append(transaction)
-        return result
+            assert self._left is not None, "settled before"
+            self._left += [t for t in transactions if not _is_final(results.get(t.tx_id))]
+        await self._pending.remove([tx_id for tx_id, result in results.items() if _is_final(result)])
+        return [results[transaction.tx_id] for transaction in transactions]
 
     async def _land(self, transaction: PendingTransaction, *, asked: bool) -> int:
         """Submit until the status comes, at most twice, and return the block's number. `asked`: ask for it first."""
