@@ -136,7 +136,7 @@ def test_an_expired_certificate_reads_and_is_endorsed_and_stopped_by_the_orderer
     assert client.evaluate("ReadRecords", '["nobody"]') == b"[null]"
     failure = refused(client.submit, endorse_scorecards(client, new_id()))
     assert failure.code == "ABORTED"
-    assert "broadcast client identity expired" in failure.details[0]
+    assert "broadcast client identity expired" in failure.message
 
 
 def test_a_reader_cannot_write(network: Network, connect: Connect) -> None:

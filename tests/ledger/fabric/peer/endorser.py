@@ -102,6 +102,16 @@ class Endorser:
         return response, simulation.read_write_set(), event
 
 
+def check_time(channel: Channel, signed: SignedProposal) -> None:
+    """What a peer does to a proposal from outside before anything else (ExpirationCheck). Raises ProposalRefused."""
+    try:
+        creator = UnpackedProposal.of(signed).signature.creator
+    except DecodeError as error:
+        raise ProposalRefused(f"failed parsing proposal: {error}") from error
+    if channel.membership.expired(creator):
+        raise ProposalRefused("proposal client identity expired")
+
+
 def _check(channel: Channel, proposal: UnpackedProposal) -> None:
     try:
         _check_headers(proposal)

@@ -30,7 +30,7 @@ class Denied(Exception):
 
 @dataclass(frozen=True)
 class Member:
-    """A certificate that chains to its organisation's root and is within its time.
+    """A certificate that chains to its organisation's root, whether or not its time has run out.
 
     `role`: client | admin | peer | orderer, or None where the certificate names no or several node units.
     """
@@ -38,6 +38,12 @@ class Member:
     msp_id: str
     role: str | None
     public_key: ec.EllipticCurvePublicKey
+    until: dt.datetime
+
+    @property
+    def expired(self) -> bool:
+        """Only the doors from outside ask: endorser service, block delivery and orderer, but not the gateway."""
+        return self.until < dt.datetime.now(dt.UTC)
 
     def signed(self, signature: bytes, data: bytes) -> bool:
         """Whether it signed `data` with ECDSA over SHA-256 and a low S, as Fabric demands."""
@@ -63,19 +69,24 @@ class Membership:
         return tuple(self._roots)
 
     def member(self, identity: bytes) -> Member:
-        """The member behind a SerializedIdentity; Denied for an unknown organisation, root or time."""
+        """The member behind a SerializedIdentity; Denied for an unknown organisation or root."""
         if identity not in self._certificates:
             self._certificates[identity] = self._certificate(identity)
         msp_id, certificate = self._certificates[identity]
-        if not certificate.not_valid_before_utc <= dt.datetime.now(dt.UTC) <= certificate.not_valid_after_utc:
-            raise Denied("the certificate is outside its time")
         units = {
             str(unit.value) for unit in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATIONAL_UNIT_NAME)
         }
         roles = units & NODE_UNITS
         key = certificate.public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey)
-        return Member(msp_id, roles.pop() if len(roles) == 1 else None, key)
+        return Member(msp_id, roles.pop() if len(roles) == 1 else None, key, certificate.not_valid_after_utc)
+
+    def expired(self, identity: bytes) -> bool:
+        """Whether it is a member whose time has run out."""
+        try:
+            return self.member(identity).expired
+        except Denied:
+            return False
 
     def satisfied(self, identity: bytes, signature: bytes, data: bytes, roles: Collection[str]) -> bool:
         """Whether a member with one of the roles signed the data."""
@@ -92,8 +103,11 @@ class Membership:
     def _certificate(self, identity: bytes) -> tuple[str, x509.Certificate]:
         try:
             serialized = SerializedIdentity.FromString(identity)
-            certificate = x509.load_pem_x509_certificate(serialized.id_bytes)
-            certificate.verify_directly_issued_by(self._roots[serialized.mspid])
+            certificate, root = x509.load_pem_x509_certificate(serialized.id_bytes), self._roots[serialized.mspid]
+            certificate.verify_directly_issued_by(root)
+            first_second = certificate.not_valid_before_utc + dt.timedelta(seconds=1)
+            if not root.not_valid_before_utc <= first_second <= root.not_valid_after_utc:
+                raise Denied("the root was not valid at the certificate's first second, as of which Fabric checks it")
         except (DecodeError, KeyError, ValueError, TypeError, InvalidSignature) as error:
             raise Denied("no organisation of the channel issued this certificate") from error
         return serialized.mspid, certificate

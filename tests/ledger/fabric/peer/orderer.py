@@ -72,6 +72,8 @@ class Orderer:
                 status=BAD_REQUEST,
                 info="channel creation request not allowed because the orderer system channel is not defined",
             )
+        if self._membership.expired(creator):
+            return BroadcastResponse(status=BAD_REQUEST, info="broadcast client identity expired")
         if not self._membership.satisfied(creator, envelope.signature, envelope.payload, WRITERS):
             return BroadcastResponse(status=FORBIDDEN, info=f"{unsatisfied('Writers')}: permission denied")
         for _ in range(2 if self.faults.order_twice else 1):

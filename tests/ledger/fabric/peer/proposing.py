@@ -8,7 +8,7 @@ import grpc
 from fabric_protos.peer.proposal_pb2 import SignedProposal
 from fabric_protos.peer.proposal_response_pb2 import ProposalResponse
 
-from tests.ledger.fabric.peer.endorser import ProposalRefused
+from tests.ledger.fabric.peer.endorser import ProposalRefused, check_time
 
 if TYPE_CHECKING:
     from tests.ledger.fabric.peer.peer import Peer
@@ -36,6 +36,8 @@ def propose(peer: Peer, signed: SignedProposal, *, local: bool) -> ProposalRespo
     if not peer.running:
         return Failure(Code.UNAVAILABLE, connection_refused(peer.endpoint), retry=True)
     try:
+        if not local:
+            check_time(peer.channel, signed)
         answer = peer.endorser.process(peer.channel, signed)
     except ProposalRefused as refusal:
         if local:

@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 
 from tests.ledger.fabric.peer.blocks import validation_codes
 from tests.ledger.fabric.peer.channel import Channel
-from tests.ledger.fabric.peer.endorser import ProposalRefused
+from tests.ledger.fabric.peer.endorser import ProposalRefused, check_time
 from tests.ledger.fabric.peer.msp import READERS
 from tests.ledger.fabric.peer.transaction import UnpackedTransaction
 
@@ -44,6 +44,7 @@ class EndorserService(EndorserServicer):  # type: ignore[misc]  # generated with
 
     def ProcessProposal(self, request: SignedProposal, context: grpc.ServicerContext) -> ProposalResponse:
         try:
+            check_time(self._peer.channel, request)
             return self._peer.endorser.process(self._peer.channel, request)
         except ProposalRefused as refusal:
             context.abort(grpc.StatusCode.UNKNOWN, str(refusal))
@@ -138,7 +139,8 @@ def _delivered(peer: Peer, envelope: common.Envelope, context: grpc.ServicerCont
     if header.channel_id != channel.definition.channel:
         yield common.NOT_FOUND
         return
-    if not channel.membership.satisfied(creator, envelope.signature, envelope.payload, READERS):
+    readers = channel.membership.satisfied(creator, envelope.signature, envelope.payload, READERS)
+    if channel.membership.expired(creator) or not readers:
         yield common.FORBIDDEN
         return
     number, last = _position(seek.start, channel), _position(seek.stop, channel)
