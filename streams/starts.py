@@ -22,9 +22,11 @@ Where = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is durably known of one partition. `high`: the offset below which tasks may have been started by a worker
-    that has not ended in good order; 0 when it has. `offset`, `starts`: the furthest task that was started alone, and how
-    often."""
+    """What is durably known of one partition.
+
+    `high`: the offset below which tasks may have been started by a worker that has not ended in good order; 0 when it
+    has. `offset`, `starts`: the furthest task that was started alone, and how often.
+    """
 
     high: int = 0
     offset: int = -1

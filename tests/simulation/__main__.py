@@ -6,7 +6,9 @@ import argparse
 import sys
 import time
 from collections import Counter
+from contextlib import nullcontext
 
+from tests.simulation.mutants import MUTANTS, mutated
 from tests.simulation.plan import PROFILES, draw
 from tests.simulation.schedule import run
 
@@ -17,7 +19,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--profile", default="mixed", choices=PROFILES)
     parser.add_argument("--count", type=int, default=1, help="how many seeds from there on")
     parser.add_argument("--trace", action="store_true", help="print every step of the schedule")
+    parser.add_argument("--mutant", choices=MUTANTS, help="with this rule taken away")
     given = parser.parse_args(arguments)
+    with mutated(given.mutant) if given.mutant else nullcontext():
+        return _run(given)
+
+
+def _run(given: argparse.Namespace) -> int:
     profile = PROFILES[given.profile]
     broken, first, counts, faults, steps = Counter[str](), dict[str, int](), Counter[str](), Counter[str](), 0
     began = time.process_time()

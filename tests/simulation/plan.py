@@ -10,6 +10,7 @@ from typing import Any
 
 ODDS = (
     "lost_acks",
+    "late_doubles",
     "lost_sends",
     "slow_judge",
     "failing_judge",
@@ -21,9 +22,10 @@ ODDS = (
 """Faults that may happen at every occasion, each with its own chance."""
 
 KINDS = (
-    *ODDS, "crash", "rebalance", "zombie", "freeze", "outage", "again", "again_late", "reuse", "reuse_late", "policy",
-    "clock", "poison", "big", "bad", "unregistered", "erase", "erase_idle", "store_down", "lose", "spread",
-)  # fmt: skip
+    *ODDS,
+    *"crash crash_closing rebalance zombie freeze outage again again_late reuse reuse_late policy clock poison".split(),
+    *"big bad unregistered erase erase_idle store_down lose spread".split(),
+)
 """Every kind of fault; `spread` is none, but lets requests come one after another instead of at once."""
 
 
@@ -78,11 +80,11 @@ PROFILES = {
     "crashes": Profile(sure=_kinds("crash")),
     "mixed": Profile(may=frozenset(KINDS)),
     "closing": Profile(  # around card, marker and acknowledgement
-        sure=_kinds("crash lost_acks"),
-        may=_kinds("rebalance zombie again again_late slow_judge"),
-        chance=0.5,
+        sure=_kinds("crash_closing late_doubles"),
+        may=_kinds("crash lost_acks rebalance again again_late"),
+        chance=0.3,
         ids=(1, 1, 2),
-        steps=(60, 120, 200),
+        members=(1,),
     ),
     "epochs": Profile(  # assignments that end while their events are still in buffers
         sure=_kinds("rebalance slow_judge"),
@@ -130,6 +132,9 @@ def draw(profile: Profile, seed: int) -> Plan:
         bound = r.choice(profile.steps)
         for _ in range(r.choice((1, 2, 3, 5))):
             add("crash", r.randrange(bound))
+    if "crash_closing" in kinds:
+        for n in range(r.choice((1, 2))):
+            add("crash_closing", r.uniform(0, 1.2), card=n + r.choice((0, 0, 1)))
     for kind in ("rebalance", "zombie", "freeze", "clock"):
         for _ in range(r.choice((1, 2, 4)) if kind in kinds else 0):
             add(kind, r.uniform(0, horizon), pick=r.random(), size=r.random())

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ledger.evidence import EvidenceVault, owner
 from ledger.port import StoreError
-from streams.ports import SendFailed, TooLarge
-from streams.topics import REQUESTS, Topic
+from streams.ports import Record, SendFailed, TooLarge
+from streams.topics import REQUESTS, SCORECARDS, Topic
 from tests.simulation import requests
 from tests.simulation.ledger import SimLedger
 from tests.simulation.log import Log, home
@@ -51,6 +51,8 @@ class World:
         self._touched = Counter[str]()
         self._by_touch: dict[tuple[str, int], list[Event]] = {}
         self._owners: dict[str, str] = {}
+        self._cards = 0
+        self._closings: dict[int, list[Event]] = {}
         self._processes: dict[Process, Member] = {}
 
     # time and chance
@@ -141,6 +143,8 @@ class World:
             self.after(delay, arrive)
             if self.fault("lost_acks", 0.1):
                 self.after(delay + self.latency(), arrive_again)
+            if self.fault("late_doubles", 0.25):
+                self.after(delay + self.random.uniform(1, 30), arrive_again)
         sent_at: int = await answer
         return sent_at
 
@@ -149,9 +153,12 @@ class World:
     def begin(self) -> None:
         """Put the plan's events on the clock."""
         self.store.changed.append(self._touch_object)
+        self.log.heard.append(self._heard)
         for event in self.plan.events:
             act = getattr(self, f"_at_{event.kind}", None)
-            if event.kind in ("erase", "lose"):
+            if event.kind == "crash_closing":
+                self._closings.setdefault(event.what["card"], []).append(event)
+            elif event.kind in ("erase", "lose"):
                 self._by_touch.setdefault((event.what["id"], int(event.at)), []).append(event)
             elif act is not None:
                 self.after(0.0 if event.kind in ("unregistered", "store_down") else event.at, act, event)
@@ -164,6 +171,15 @@ class World:
                 self.after(event.what["delay"], self._at_erase_idle, event)
             else:
                 self._lose(event)
+
+    def _heard(self, record: Record) -> None:
+        if record.topic != SCORECARDS.name:
+            return
+        for event in self._closings.pop(self._cards, ()):
+            for member in self.groups["join"].members:
+                self.faults["crash_closing"] += 1
+                self.after(event.at, member.crash, "after a scorecard")
+        self._cards += 1
 
     def _touch_object(self, what: str, name: str, data: bytes | None) -> None:
         mine = self._owners.get(name.split("/")[0])
