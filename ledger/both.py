@@ -89,32 +89,29 @@ class Both:
 
     async def _copy(self, records: list[Record]) -> None:
         """Put into the second what stands in the first, and before it what it cites."""
-        waiting, asked = [records], set[str]()
+        waiting, copied = [records], set[str]()
         while waiting:
+            trouble: LedgerUnavailable
             try:
                 results = await self._second.append(waiting[-1])
             except UnknownPolicy as error:
-                cited = error.digest
-                if cited in asked or not await self._copy_policy(cited):
-                    raise
+                cited, trouble = f"policy:{error.digest}", error
             except UnknownReference as error:
-                cited = error.reference
-                standing = None if cited in asked else await self._first.read(cited)
-                if standing is None:
-                    raise
-                waiting.append([standing])
+                cited, trouble = error.reference, error
             else:
                 for record, result in zip(waiting.pop(), results, strict=True):
                     self._agree(record, result)
                 continue
-            asked.add(cited)
-
-    async def _copy_policy(self, digest: str) -> bool:
-        policy, record = await self._first.policy(digest), await self._first.read(f"policy:{digest}")
-        if policy is None or record is None:
-            return False
-        await self._second.register_policy(policy, str(record["created_at"]))
-        return True
+            standing = None if cited in copied else await self._first.read(cited)
+            if standing is None:
+                raise trouble
+            copied.add(cited)
+            if standing["kind"] == "policy":
+                policy = await self._first.policy(standing["digest"])
+                assert policy is not None  # its record stands
+                await self._second.register_policy(policy, standing["created_at"])
+            else:
+                waiting.append([standing])
 
     def _agree(self, record: Record, result: AppendResult) -> None:
         if isinstance(result, Refused):

@@ -132,6 +132,13 @@ async def test_a_second_ledger_that_was_added_later_gets_what_is_cited(first: Fl
         assert await second.read(name) == await first.read(name), name
 
 
+async def test_a_cited_policy_goes_with_its_content(first: Flaky, second: Flaky) -> None:
+    await first.register_policy(POLICY.document, CREATED_AT)
+    review = reference_record("review", "cd" * 32, CREATED_AT, refers_to=f"policy:{POLICY.digest}")
+    assert await Both(first, second).append([review])
+    assert await second.policy(POLICY.digest) == POLICY.document
+
+
 async def test_a_policy_that_is_on_neither_is_trouble_before_anything_is_written(both: Both, second: Flaky) -> None:
     with pytest.raises(UnknownPolicy):
         await both.append([scorecard("a"), scorecard("b", policy_digest="ab" * 32)])

@@ -4,6 +4,7 @@ import base64
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -368,6 +369,10 @@ def test_the_sender_is_checked_where_its_organisation_is_named() -> None:
     assert line(proven).startswith("does not hold (sender): the certificate of User1 of Org1MSP does not hold")
     assert "sent by User1 of Org1MSP (whom you did not name: the signature alone was checked)" in line(
         proven, trust(TWO)
+    )
+    loose = replace(ONE.client, high_s=True)
+    assert line(bundle(draft(sender=loose).processed())).startswith(
+        "does not hold (sender): the signature of User1@Org1MSP of Org1MSP over the transaction has a high S"
     )
 
 
