@@ -18,6 +18,8 @@ class BrokerError(Exception):
     """The broker cannot be used as it is; the message says what to do next."""
 
 
+_NEW_LEADER_S = 10.0
+_LEADER_CHANGES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _QUIET = {"log_level": 0}  # librdkafka prints every failed connection to stderr; our errors say it once
 
 
@@ -75,13 +77,25 @@ def reader(broker: Broker, topics: Sequence[Topic], *, from_end: bool = True) ->
         where = []
         for topic in topics:
             for partition in range(broker.partitions):
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic.name, partition), timeout=5)
+                low, high = _offsets(consumer, TopicPartition(topic.name, partition))
                 where.append(TopicPartition(topic.name, partition, high if from_end else low))
         consumer.assign(where)
     except KafkaException as error:
         consumer.close()
         raise explained(error, broker) from None
     return consumer
+
+
+def _offsets(consumer: Consumer, where: TopicPartition) -> tuple[int, int]:
+    """The first offset of a partition and the one after its last; waits while it changes its leader."""
+    end = time.monotonic() + _NEW_LEADER_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(where, timeout=5)
+        except KafkaException as error:
+            if error.args[0].code() not in _LEADER_CHANGES or time.monotonic() > end:
+                raise
+            time.sleep(0.1)
 
 
 def read_all(broker: Broker, topic: Topic, patience_s: float = 30) -> Iterator[Message]:
@@ -93,7 +107,7 @@ def read_all(broker: Broker, topic: Topic, patience_s: float = 30) -> Iterator[M
     try:
         ends = {}
         for where in consumer.assignment():
-            low, high = consumer.get_watermark_offsets(where, timeout=5)
+            low, high = _offsets(consumer, where)
             if low < high:
                 ends[where.partition] = high
         last = time.monotonic()
