@@ -103,6 +103,9 @@ class Settings(BaseSettings):
     fabric_tls_certificate_file: Path | None = None
     fabric_tls_key_file: Path | None = None
     fabric_host_alias: str | None = None
+    fabric_orderers: str | None = None
+    fabric_orderer_tls_ca_file: Path | None = None
+    fabric_orderer_host_alias: str | None = None
     fabric_hfc_python: Path | None = None
     fabric_bin: Path | None = None
     anchor_interval_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 60.0
@@ -114,6 +117,7 @@ class Settings(BaseSettings):
         *("fabric_identity", "fabric_admin_identity", "fabric_certificate_folder", "fabric_key_folder"),
         *("fabric_crypto_folder", "fabric_connection_profile", "fabric_bin", "fabric_hfc_python"),
         *("fabric_tls_ca_file", "fabric_tls_certificate_file", "fabric_tls_key_file"),
+        "fabric_orderer_tls_ca_file",
         *("broker_tls_ca", "broker_tls_cert", "broker_tls_key"),
     )
     @classmethod
