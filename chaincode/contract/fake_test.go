@@ -35,7 +35,8 @@ type ledger struct {
 	state   map[string][]byte
 	history map[string][]string // key -> ids of the transactions that wrote it
 	calls   int
-	broken  string // the stub function that fails, if any
+	broken  string // the stub function that fails, if any, or "panic in " it
+	sound   int    // how often it still works in a transaction
 }
 
 func newLedger(t testing.TB) *ledger {
@@ -58,6 +59,7 @@ type transaction struct {
 	pending                     map[string][]byte
 	event, payload              string
 	answer                      *peer.Response
+	used                        int // how often the broken function was called
 }
 
 // call runs a function as a caller does, and commits what it wrote where it succeeded.
@@ -94,13 +96,16 @@ func (l *ledger) copy() *ledger {
 }
 
 func (tx *transaction) fault(function string) error {
-	switch tx.ledger.broken {
-	case function:
-		return errors.New("disk full")
-	case "panic in " + function:
+	if strings.TrimPrefix(tx.ledger.broken, "panic in ") != function {
+		return nil
+	}
+	if tx.used++; tx.used <= tx.ledger.sound {
+		return nil
+	}
+	if tx.ledger.broken != function {
 		panic("hostile")
 	}
-	return nil
+	return errors.New("disk full")
 }
 
 func (tx *transaction) GetTxID() string { return tx.id }

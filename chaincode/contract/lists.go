@@ -152,13 +152,11 @@ func list(
 
 // indexed is the item of a key INDEX/SCOPE/TIME/ID.
 func indexed(key string, txID []byte) any {
-	steps := strings.SplitN(key, "/", 4)
-	for len(steps) < 4 {
-		steps = append(steps, "")
-	}
+	steps := strings.Split(key, "/")
+	last := len(steps) - 1
 	return canonical.NewObject(
-		canonical.Member{Name: "evaluation_id", Value: steps[3]},
-		canonical.Member{Name: "time", Value: steps[2]},
+		canonical.Member{Name: "evaluation_id", Value: steps[last]},
+		canonical.Member{Name: "time", Value: steps[max(last-1, 0)]},
 		canonical.Member{Name: "tx_id", Value: string(txID)},
 	)
 }

@@ -157,14 +157,16 @@ func TestPeerTrouble(t *testing.T) {
 	for _, call := range calls {
 		for function, sentence := range sentences {
 			for broken, want := range map[string]string{function: sentence, "panic in " + function: broke} {
-				ledger := standing.copy()
-				ledger.broken = broken
-				tx := ledger.call(who.admin, call[0], call[1:]...)
-				if tx.answer.GetStatus() == shim.OK {
-					continue // it does not use that function
-				}
-				if seen[broken] = true; !strings.HasPrefix(tx.answer.GetMessage(), want) {
-					t.Errorf("%s without %s: %s, want %s", call[0], function, tx.answer.GetMessage(), want)
+				for sound := range 8 { // the first use fails, the second, …
+					ledger := standing.copy()
+					ledger.broken, ledger.sound = broken, sound
+					tx := ledger.call(who.admin, call[0], call[1:]...)
+					if tx.answer.GetStatus() == shim.OK {
+						break // it uses that function no more often
+					}
+					if seen[broken] = true; !strings.HasPrefix(tx.answer.GetMessage(), want) {
+						t.Errorf("%s without %s: %s, want %s", call[0], function, tx.answer.GetMessage(), want)
+					}
 				}
 			}
 		}
@@ -178,9 +180,9 @@ func TestPeerTrouble(t *testing.T) {
 // all the same.
 func TestRejectedRecords(t *testing.T) {
 	golden, who := loadGolden(t), newPeople(t)
-	refused := func(function, text string) (answered, *transaction) {
-		ledger := golden.registered(t, who)
-		good := golden.scorecard(t, "good")
+	start, good := golden.registered(t, who), golden.scorecard(t, "good")
+	refused := func(function, text string) answered {
+		ledger := start.copy()
 		if function == "CommitScorecards" {
 			text = "[" + good + "," + text + "]"
 		}
@@ -194,21 +196,21 @@ func TestRejectedRecords(t *testing.T) {
 			if len(tx.writes) > 0 || tx.event != "" {
 				t.Errorf("refused, and wrote %s %s", tx.writes, tx.event)
 			}
-			return made, tx
+			return made
 		}
 		var answers []answered
 		decode(t, tx.answer.GetPayload(), &answers)
 		if answers[0].Result != "created" || string(tx.pending["record/good"]) != good {
 			t.Errorf("the neighbour: %v", answers[0])
 		}
-		return answers[1], tx
+		return answers[1]
 	}
 	for _, edit := range golden.refused {
 		function := map[string]string{"run": "CommitRun"}[edit.Base]
 		if function == "" {
 			function = "CommitScorecards"
 		}
-		made, _ := refused(function, string(edit.Of(t, []byte(golden.records[edit.Base]))))
+		made := refused(function, string(edit.Of(t, []byte(golden.records[edit.Base]))))
 		wrongPolicy := edit.Field == "policy_digest" && made.Code == "unknown_policy"
 		if made.Result != "refused" || made.Field != edit.Field || made.Code != "invalid" && !wrongPolicy {
 			t.Errorf("%s %v: %v, want %s", edit.Base, edit.At, made, edit.Field)
@@ -233,7 +235,7 @@ func TestRejectedRecords(t *testing.T) {
 		{"CommitReview", review, answered{Code: "unknown_reference", Field: "refers_to", Rule: "the id of a record that is on the ledger"}},
 		{"CommitScorecards", changed(t, pass, "trust", `"0.999999"`), answered{Code: "invalid", Field: "trust", Rule: `"1.000000" by arithmetic, not "0.999999"`}},
 	} {
-		made, _ := refused(c.function, c.text)
+		made := refused(c.function, c.text)
 		made.EvaluationID = nil
 		if c.want.Result = "refused"; made != c.want {
 			t.Errorf("%s: %v, want %v", c.function, made, c.want)

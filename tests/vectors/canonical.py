@@ -42,6 +42,9 @@ VALUES = {  # name -> JSON as somebody may write it
   "\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh", "1": "One",
   "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"
 }""",
+    "keys on both sides of the surrogates": r"""{
+  "\ue000": 5, "\ud83d\ude01": 4, "\ud83d\ude00": 3, "\ud83c\udfff": 2, "\ud7ff": 1, "ab": 0.1, "a": 0, "": -1
+}""",
     "every control character": json.dumps("".join(map(chr, range(1, 32))) + "\x7f\x80\u2028\ufeff"),
     "not normalised": '["caf\\u00e9", "cafe\\u0301"]',
     "numbers in their shortest form": "[-0, -0.0, 1.0, 1e0, 10e-1, 0.1e1, 100, 1e2, 1e20, 1e21, 1e-6, 1e-7, -1.50]",
