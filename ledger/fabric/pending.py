@@ -47,12 +47,12 @@ class Pending:
     async def add(self, transactions: Sequence[PendingTransaction]) -> None:
         """All of them, on disk when it returns."""
         rows = [(t.tx_id, self._channel, json.dumps(t.evaluation_ids), t.envelope) for t in transactions]
-        await self._run(lambda db: db.executemany("INSERT INTO pending VALUES (?, ?, ?, ?)", rows))
+        await self._change("INSERT INTO pending VALUES (?, ?, ?, ?)", rows)
 
     async def remove(self, tx_ids: Iterable[str]) -> None:
         """Their outcome is known."""
         rows = [(tx_id,) for tx_id in tx_ids]
-        await self._run(lambda db: db.executemany("DELETE FROM pending WHERE tx_id = ?", rows))
+        await self._change("DELETE FROM pending WHERE tx_id = ?", rows)
 
     async def all(self) -> list[PendingTransaction]:
         query = "SELECT tx_id, evaluation_ids, envelope FROM pending WHERE channel = ? ORDER BY tx_id"
@@ -63,6 +63,12 @@ class Pending:
         await asyncio.to_thread(self._thread.shutdown)
         if self._db is not None:
             self._db.close()
+
+    async def _change(self, statement: str, rows: Sequence[tuple[str | bytes, ...]]) -> None:
+        def change(db: sqlite3.Connection) -> None:
+            db.executemany(statement, rows)  # the cursor stays here: dropped in another thread it disturbs the next
+
+        await self._run(change)
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         def guarded() -> T:

@@ -1,5 +1,6 @@
 """The file of transactions on their way."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -31,6 +32,20 @@ async def test_it_is_on_disk_in_full(tmp_path: Path) -> None:
     pending = Pending(tmp_path / "pending.sqlite3", "glassbox")
     found = await pending._run(lambda db: db.execute("PRAGMA synchronous").fetchone())
     assert found == (2,)  # FULL
+    await pending.close()
+
+
+async def test_many_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
+    pending = Pending(tmp_path / "pending.sqlite3", "glassbox")
+
+    async def come_and_go(number: int) -> None:
+        for n in range(20):
+            one = PendingTransaction(f"{number}-{n}", ("e",), b"envelope")
+            await pending.add([one])
+            await pending.remove([one.tx_id])
+
+    await asyncio.gather(*(come_and_go(number) for number in range(8)))
+    assert await pending.all() == []
     await pending.close()
 
 
