@@ -17,7 +17,7 @@ from streams.topics import CLOSED, RECEIPTS, TOPICS
 from tests.kafka import Kafka
 from tests.pipeline import ROOT
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(180)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -13,12 +13,13 @@ from glassbox.contract.policy import SHIPPED
 from glassbox.settings import Settings
 from ledger.merkle_log import MerkleLog
 from streams.roles import ROLES
+from tests.kafka import EITHER
 from tests.pipeline import Pipeline, request, until
 
 COUNT = 500
 
 
-@pytest.fixture(params=["embedded", "kafka"])
+@pytest.fixture(params=EITHER)
 def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pipeline]:
     made = Pipeline(tmp_path, broker=request.getfixturevalue("kafka").empty() if request.param == "kafka" else None)
     try:

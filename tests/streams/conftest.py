@@ -9,9 +9,10 @@ from glassbox.cli.children import Child, free_ports, stop_all
 from streams.admin import wait_for_broker
 from streams.broker import embedded_broker_command
 from streams.clients import Broker
+from tests.kafka import EITHER
 
 
-@pytest.fixture(params=["embedded", "kafka"])
+@pytest.fixture(params=EITHER)
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """An empty broker: the embedded one, then Kafka."""
     if request.param == "kafka":

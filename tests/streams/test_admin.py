@@ -14,6 +14,8 @@ from streams.topics import CLOSED, RECEIPTS, REQUESTS, RESULTS, TOPICS, judge_to
 from tests.kafka import Kafka
 from tests.pipeline import until
 
+pytestmark = pytest.mark.timeout(180)
+
 THREE = Broker("kafka:9092", partitions=12, replication=3)
 
 

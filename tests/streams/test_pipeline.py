@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from streams.roles import ROLES
+from tests.kafka import EITHER
 from tests.pipeline import Pipeline, get, request
 
 QUICK = "[policy.quick]\ndeadline_s = 4\n"
 
 
-@pytest.fixture(scope="module", params=["embedded", "kafka"])
+@pytest.fixture(scope="module", params=EITHER)
 def pipeline(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     """Every role but the structure worker, which is missing, on either broker."""
     broker = request.getfixturevalue("kafka").empty() if request.param == "kafka" else None

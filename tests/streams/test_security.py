@@ -21,6 +21,8 @@ from streams.topics import RECEIPTS, TOPICS
 from tests.kafka import PLAIN_USER, Kafka
 from tests.pipeline import Pipeline, request
 
+pytestmark = pytest.mark.timeout(180)
+
 USERS = list(access())
 WAYS = ("SCRAM-SHA-512", "mTLS", "SCRAM-SHA-256")
 
@@ -65,7 +67,6 @@ def test_who_may_not_see_a_topic_is_told_where_to_look(kafka: Kafka, secured: di
     assert check_topics(secured["operator"]) == []
 
 
-@pytest.mark.timeout(120)
 def test_users_read_and_write_what_the_table_says_and_nothing_else(kafka: Kafka, secured: dict[str, Broker]) -> None:
     fill = Producer(common(kafka.broker))
     for topic in TOPICS:
@@ -162,7 +163,6 @@ def environment(broker: Broker) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
-@pytest.mark.timeout(180)
 def test_the_pipeline_runs_with_exactly_these_acls(pipeline: Pipeline, secured: dict[str, Broker]) -> None:
     register(secured["operator"], load_policies("").values())
     pipeline.broker = secured["client"]
