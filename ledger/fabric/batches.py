@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from glassbox.contract.canonical import CanonicalError, strict_loads
-from glassbox.contract.record import record_bytes
 from ledger.fabric.transactions import Call
 from ledger.port import LedgerUnavailable, Record, Refused, UnknownPolicy, UnknownReference
 
@@ -24,8 +23,18 @@ _SINGLY = {"run": "CommitRun", "review": "CommitReview"}
 _TOGETHER = "CommitScorecards"
 _POINTERS = ("supersedes", "refers_to")
 
-Numbered = tuple[int, Record]
-"""A record and its place in the append."""
+
+@dataclass(frozen=True)
+class Item:
+    """A record, its place in the append, and its RFC 8785 bytes, which cost too much to be made twice."""
+
+    number: int
+    record: Record
+    raw: bytes
+
+    @property
+    def evaluation_id(self) -> str:
+        return str(self.record["evaluation_id"])
 
 
 @dataclass(frozen=True)
@@ -33,12 +42,12 @@ class Batch:
     """The records of one transaction, and the chaincode's function for them."""
 
     function: str
-    records: tuple[Numbered, ...]
+    items: tuple[Item, ...]
 
     def call(self) -> Call:
-        raw = [record_bytes(record).decode() for _, record in self.records]
+        raw = [item.raw.decode() for item in self.items]
         argument = f"[{','.join(raw)}]" if self.function == _TOGETHER else raw[0]
-        return Call(self.function, (argument,), tuple(str(record["evaluation_id"]) for _, record in self.records))
+        return Call(self.function, (argument,), tuple(item.evaluation_id for item in self.items))
 
 
 Result = Literal["created", "exists", "conflict"]
@@ -47,34 +56,33 @@ Answer = Result | Refused
 _RESULTS: Mapping[str, Result] = {"created": "created", "exists": "exists", "conflict": "conflict"}
 
 
-def waves(records: Iterable[Numbered]) -> list[list[Numbered]]:
+def waves(items: Iterable[Item]) -> list[list[Item]]:
     """Records in the order of writing: in a wave no id comes twice and none points to another's."""
-    found: list[list[Numbered]] = []
+    found: list[list[Item]] = []
     last: dict[str, int] = {}
-    for number, record in records:
-        needs = [record["evaluation_id"], *(record.get(name) for name in _POINTERS)]
+    for item in items:
+        needs = [item.evaluation_id, *(item.record.get(name) for name in _POINTERS)]
         wave = 1 + max((last[needed] for needed in needs if isinstance(needed, str) and needed in last), default=-1)
         if wave == len(found):
             found.append([])
-        found[wave].append((number, record))
-        last[record["evaluation_id"]] = wave
+        found[wave].append(item)
+        last[item.evaluation_id] = wave
     return found
 
 
-def split(wave: Sequence[Numbered], most: int = BATCH) -> list[Batch]:
+def split(wave: Sequence[Item], most: int = BATCH) -> list[Batch]:
     """The transactions of a wave: scorecards at most `most` together and near 1 MiB, runs and reviews one by one."""
-    batches: list[list[Numbered]] = []
+    batches: list[list[Item]] = []
     size = 0
     for item in wave:
-        if _function(item[1]) != _TOGETHER:
+        if _function(item.record) != _TOGETHER:
             continue
-        length = len(record_bytes(item[1]))
-        if not batches or len(batches[-1]) == most or size + length > _BATCH_BYTES:
+        if not batches or len(batches[-1]) == most or size + len(item.raw) > _BATCH_BYTES:
             batches.append([])
             size = 0
         batches[-1].append(item)
-        size += length
-    singly = [Batch(function, (item,)) for item in wave if (function := _function(item[1])) != _TOGETHER]
+        size += len(item.raw)
+    singly = [Batch(function, (item,)) for item in wave if (function := _function(item.record)) != _TOGETHER]
     return [*(Batch(_TOGETHER, tuple(batch)) for batch in batches), *singly]
 
 
@@ -86,9 +94,8 @@ def answers(batch: Batch, result: bytes) -> list[Answer]:
     """
     try:
         said = strict_loads(result)
-        items = said if isinstance(said, list) else [said]
-        pairs = list(zip(batch.records, items, strict=True))
-        return [_answer(record, item) for (_, record), item in pairs]
+        pairs = list(zip(batch.items, said if isinstance(said, list) else [said], strict=True))
+        return [_answer(item.record, answer) for item, answer in pairs]
     except (CanonicalError, ValueError, KeyError, TypeError):
         raise LedgerUnavailable(
             "the chaincode answered a batch in a form that this version does not know: install the chaincode that "
@@ -114,18 +121,18 @@ def _function(record: Record) -> str:
     return _SINGLY.get(kind, _TOGETHER) if isinstance(kind, str) else _TOGETHER
 
 
-def _answer(record: Record, item: Mapping[str, Any]) -> Answer:
-    if item["evaluation_id"] != record["evaluation_id"]:
+def _answer(record: Record, said: Mapping[str, Any]) -> Answer:
+    if said["evaluation_id"] != record["evaluation_id"]:
         raise ValueError("the answer is about another record")
-    return _refused(record, item) if item["result"] == "refused" else _RESULTS[item["result"]]
+    return _refused(record, said) if said["result"] == "refused" else _RESULTS[said["result"]]
 
 
-def _refused(record: Record, item: Mapping[str, Any]) -> Refused:
-    match item["code"]:
+def _refused(record: Record, said: Mapping[str, Any]) -> Refused:
+    match said["code"]:
         case "unknown_policy":
             raise UnknownPolicy(str(record["policy_digest"]))
         case "unknown_reference":
-            name = str(item["field"])
+            name = str(said["field"])
             raise UnknownReference(str(record["evaluation_id"]), name, str(record[name]))
         case _:
-            return Refused(str(record["evaluation_id"]), str(item["field"]), str(item["rule"]))
+            return Refused(str(record["evaluation_id"]), str(said["field"]), str(said["rule"]))

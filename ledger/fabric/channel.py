@@ -15,7 +15,7 @@ from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, s
 from glassbox.contract.record import RecordError, check_policy, check_shape, record_bytes, reference_record
 from ledger import checkpoint
 from ledger.checkpoint import CheckpointError
-from ledger.fabric.batches import BATCH, Answer, Batch, Numbered, Result, answers, split, standing, waves
+from ledger.fabric.batches import BATCH, Answer, Batch, Item, Result, answers, split, standing, waves
 from ledger.fabric.errors import GatewayError, Permanent
 from ledger.fabric.gateway import Event
 from ledger.fabric.profile import Profile
@@ -48,6 +48,9 @@ _CATCHING_UP = (0.1, 0.3, 1.0, 0.0)
 """Seconds between reads of what another peer has already."""
 
 _BLOCKS_KEPT = 10_000
+
+_Answered = tuple[Item, Answer, Committed | None]
+"""A record, what the chaincode said of it, and its transaction, where that wrote something."""
 
 
 @dataclass(frozen=True)
@@ -103,18 +106,23 @@ class ChannelLedger:
         return f"chaincode {self._profile.chaincode} of channel {self._profile.channel}"
 
     async def append(self, records: Sequence[Record]) -> list[AppendResult]:
-        refused = {n: why for n, record in enumerate(records) if (why := _refusal(record)) is not None}
-        todo = waves((n, record) for n, record in enumerate(records) if n not in refused)
-        done: dict[int, tuple[Answer, Committed | None]] = {n: (why, None) for n, why in refused.items()}
+        results: dict[int, AppendResult] = {}
+        items = []
+        for number, record in enumerate(records):
+            try:
+                items.append(_item(number, record))
+            except (RecordError, CanonicalError) as error:
+                results[number] = Refused.because(record, error)
+        todo = waves(items)
         with _trouble():
-            async with self._alone({str(record["evaluation_id"]) for wave in todo for _, record in wave}):
+            async with self._alone({item.evaluation_id for item in items}):
                 # A wave's own answers come too late for those before it.
-                for digest in {_cited(record) for wave in todo[1:] for _, record in wave} - {None}:
+                for digest in {_cited(item.record) for wave in todo[1:] for item in wave} - {None}:
                     if await self.policy(str(digest)) is None:
                         raise UnknownPolicy(str(digest))
-                for wave in todo:
-                    done.update(await self._write(wave))
-            return await self._receipts(records, done)
+                done = [answered for wave in todo for answered in await self._write(wave)]
+            results.update(await self._receipts(done))
+        return [results[number] for number in range(len(records))]
 
     async def read(self, evaluation_id: str) -> dict[str, Any] | None:
         with _trouble():
@@ -228,24 +236,24 @@ class ChannelLedger:
     async def close(self) -> None:
         await self._network.close()
 
-    async def _write(self, wave: Sequence[Numbered]) -> dict[int, tuple[Answer, Committed | None]]:
-        done: dict[int, tuple[Answer, Committed | None]] = {}
+    async def _write(self, wave: Sequence[Item]) -> list[_Answered]:
+        done: list[_Answered] = []
         todo = split(wave, self._batch)
         while todo:
             batches, todo = todo, []
             for batch, outcome in zip(batches, await self._run(batches), strict=True):
                 if isinstance(outcome, Outcome):
-                    said = zip(batch.records, answers(batch, outcome.result), strict=True)
-                    done.update((number, (answer, outcome.committed)) for (number, _), answer in said)
+                    said = zip(batch.items, answers(batch, outcome.result), strict=True)
+                    done += [(item, answer, outcome.committed) for item, answer in said]
                     continue
                 code, sentence = _coded(outcome)
                 if code not in ("INVALID_BATCH", "INVALID_RECORD"):
                     raise outcome
-                if len(batch.records) > 1:  # one of them spoils it: the others are not to wait for that one
-                    todo += split(batch.records, len(batch.records) // 2)
+                if len(batch.items) > 1:  # one of them spoils it: the others are not to wait for that one
+                    todo += split(batch.items, len(batch.items) // 2)
                 else:
-                    ((number, record),) = batch.records
-                    done[number] = Refused(str(record["evaluation_id"]), "record", sentence), None
+                    (item,) = batch.items
+                    done.append((item, Refused(item.evaluation_id, "record", sentence), None))
         return done
 
     async def _run(self, batches: Sequence[Batch]) -> Sequence[Outcome | Permanent]:
@@ -260,23 +268,24 @@ class ChannelLedger:
             raise outcome
         return _result(outcome.result), outcome.committed
 
-    async def _receipts(
-        self, records: Sequence[Record], done: Mapping[int, tuple[Answer, Committed | None]]
-    ) -> list[AppendResult]:
-        there = [str(records[n]["evaluation_id"]) for n in sorted(done) if done[n][0] in ("exists", "conflict")]
-        found = await self._surely(list(dict.fromkeys(there)))
+    async def _receipts(self, done: Sequence[_Answered]) -> dict[int, AppendResult]:
+        """By the records' places in the append."""
+        there = dict.fromkeys(item.evaluation_id for item, answer, _ in done if answer in ("exists", "conflict"))
+        found = await self._surely(list(there))
         tx_ids = list(dict.fromkeys(tx_id for _, tx_id in found.values()))
         blocks = dict(zip(tx_ids, await asyncio.gather(*map(self._block, tx_ids)), strict=True))
-        results: list[AppendResult] = []
-        for n, record in enumerate(records):
-            answer, committed = done[n]
+        results: dict[int, AppendResult] = {}
+        for item, answer, committed in done:
             if isinstance(answer, Refused):
-                results.append(answer)
-            elif answer == "created" and committed is not None:
-                results.append(self._receipt(answer, dict(record), self._proof(committed)))
-            else:
-                kept, tx_id = found[str(record["evaluation_id"])]
-                results.append(self._receipt(answer, kept, self._proof(Committed(tx_id, blocks[tx_id]))))
+                results[item.number] = answer
+                continue
+            record, raw, where = dict(item.record), item.raw, committed
+            if answer != "created" or where is None:
+                kept, tx_id = found[item.evaluation_id]
+                where = Committed(tx_id, blocks[tx_id])
+                if answer == "conflict":
+                    record, raw = kept, record_bytes(kept)
+            results[item.number] = Receipt(answer, record, sha256_hex(raw), self.name, self._proof(where))
         return results
 
     def _receipt(self, result: Result, record: Mapping[str, Any], proof: Mapping[str, Any]) -> Receipt:
@@ -348,17 +357,14 @@ class ChannelLedger:
             done.set_result(None)
 
 
-def _refusal(record: Record) -> Refused | None:
-    """Why a record cannot even be sent; the chaincode looks at the rest."""
-    try:
-        record_bytes(record)
-        if not isinstance(record.get("evaluation_id"), str):
-            raise RecordError("evaluation_id", "text")
-        if record.get("kind") == "policy":
-            raise RecordError("kind", APPENDED_KINDS)
-    except (RecordError, CanonicalError) as error:
-        return Refused.because(record, error)
-    return None
+def _item(number: int, record: Record) -> Item:
+    """Raises RecordError or CanonicalError for a record that cannot even be sent; the chaincode looks at the rest."""
+    raw = record_bytes(record)
+    if not isinstance(record.get("evaluation_id"), str):
+        raise RecordError("evaluation_id", "text")
+    if record.get("kind") == "policy":
+        raise RecordError("kind", APPENDED_KINDS)
+    return Item(number, record, raw)
 
 
 def _cited(record: Record) -> str | None:

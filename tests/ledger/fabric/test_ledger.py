@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from glassbox.contract.record import reference_record
 from ledger.checkpoint import Checkpoint, Signer
-from ledger.fabric.batches import Batch, answers, split, waves
+from ledger.fabric.batches import Batch, Item, answers, split, waves
 from ledger.fabric.errors import Permanent
 from ledger.fabric.gateway import Deadlines
 from ledger.fabric.ledger import FabricLedger
@@ -566,11 +566,11 @@ RECORDS = st.lists(st.builds(lambda i, s: {"evaluation_id": i, "supersedes": s},
 
 @given(RECORDS)
 def test_waves_keep_order_and_touch_nothing_twice(records: list[dict[str, Any]]) -> None:
-    found = waves(enumerate(records))
-    assert sorted(n for wave in found for n, _ in wave) == list(range(len(records)))
-    wave_of = {n: number for number, wave in enumerate(found) for n, _ in wave}
+    found = waves(Item(n, record, b"") for n, record in enumerate(records))
+    assert sorted(item.number for wave in found for item in wave) == list(range(len(records)))
+    wave_of = {item.number: number for number, wave in enumerate(found) for item in wave}
     for wave in found:
-        ids = [record["evaluation_id"] for _, record in wave]
+        ids = [item.evaluation_id for item in wave]
         assert len(ids) == len(set(ids))
     for later, record in enumerate(records):
         for earlier in range(later):
@@ -580,15 +580,17 @@ def test_waves_keep_order_and_touch_nothing_twice(records: list[dict[str, Any]])
 
 @given(st.integers(0, 40), st.integers(1, 10))
 def test_batches_hold_so_many_and_all(count: int, most: int) -> None:
-    wave = [(n, {"evaluation_id": f"e-{n}", "kind": "run" if n % 7 == 0 else "scorecard"}) for n in range(count)]
+    wave = [
+        Item(n, {"evaluation_id": f"e-{n}", "kind": "run" if n % 7 == 0 else "scorecard"}, b"{}") for n in range(count)
+    ]
     batches = split(wave, most)
-    assert sorted(n for batch in batches for n, _ in batch.records) == list(range(count))
-    assert all(len(b.records) <= (most if b.function == "CommitScorecards" else 1) for b in batches)
+    assert sorted(item.number for batch in batches for item in batch.items) == list(range(count))
+    assert all(len(b.items) <= (most if b.function == "CommitScorecards" else 1) for b in batches)
 
 
 def test_a_batch_is_cut_near_a_mebibyte() -> None:
-    wave = [(n, {"evaluation_id": f"e-{n}", "kind": "scorecard", "text": "x" * 300_000}) for n in range(7)]
-    assert [len(batch.records) for batch in split(wave)] == [3, 3, 1]
+    wave = [Item(n, {"evaluation_id": f"e-{n}", "kind": "scorecard"}, b"x" * 300_000) for n in range(7)]
+    assert [len(batch.items) for batch in split(wave)] == [3, 3, 1]
 
 
 @pytest.mark.parametrize(
@@ -605,7 +607,7 @@ def test_a_batch_is_cut_near_a_mebibyte() -> None:
 )
 def test_an_answer_of_another_version_is_trouble(raw: bytes) -> None:
     with pytest.raises(LedgerUnavailable, match="install the chaincode that belongs to it"):
-        answers(Batch("CommitScorecards", ((0, {"evaluation_id": "e"}),)), raw)
+        answers(Batch("CommitScorecards", (Item(0, {"evaluation_id": "e"}, b"{}"),)), raw)
 
 
 # Without the extra
