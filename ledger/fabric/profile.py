@@ -200,7 +200,7 @@ def _document(path: Path) -> Any:
         import yaml
     except ModuleNotFoundError:
         raise ProfileError(
-            f"{path} is YAML, which needs PyYAML: pip install pyyaml, or give the JSON profile"
+            f"{path} is YAML, which needs PyYAML: pip install 'glassbox[fabric]', or give the JSON profile"
         ) from None
     try:
         return yaml.safe_load(text)
