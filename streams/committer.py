@@ -140,11 +140,14 @@ class Committer:
             await self._bury(entry, Reason("request_lost", "request_digest", lost))
 
     async def _judge_claim(self, entry: Entry, claim: Claim) -> None:
-        standing = await self._patiently(lambda: self.ledger.prove(claim.evaluation_id))
-        if standing is not None and _request_digest(standing) == claim.request_digest:
+        record = await self._patiently(lambda: self.ledger.read(claim.evaluation_id))
+        if record is not None and record.get("request_digest") == claim.request_digest:
+            # the receipt of what stands, in the form that every published one has: a proof may be large
+            (standing,) = await self._patiently(lambda: self.ledger.append([record]))
+            assert isinstance(standing, Standing)
             await self._publish(entry, standing, "duplicate")
             return
-        lost = "another request was judged under this id" if standing else "its scorecard was refused"
+        lost = "another request was judged under this id" if record else "its scorecard was refused"
         reason = Reason("request_lost", "request_digest", lost)
         await bury(
             self.outbox,
