@@ -95,7 +95,6 @@ async def test_records_per_second(networks: dict[str, TestNetwork | NativeNetwor
     assert all(rates[name][1] < rates[name][100] for name in networks)
 
 
-@pytest.mark.fabric_network
 def test_what_differs_in_words(chaincode_binary: Path, tmp_path: Path) -> None:
     """Prints the sentences in which a real network and the test peer differ; what they mean is held in tests."""
     if not os.environ.get(BIN):
