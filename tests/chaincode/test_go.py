@@ -10,7 +10,10 @@ from typing import NoReturn
 
 import pytest
 
-from tests.ledger.fabric.chaincode_process import SOURCE, GoMissing, build_chaincode
+from tests.ledger.fabric.chaincode_process import SOURCE
+from tests.ledger.fabric.fixtures import chaincode_binary
+
+__all__ = ["chaincode_binary"]
 
 ID = "scorecards:0"
 
@@ -47,21 +50,15 @@ def test_formatted(go: Callable[..., None]) -> None:
     assert (done.stdout, done.returncode) == ("", 0), "run gofmt -w chaincode"
 
 
-@pytest.fixture(scope="module")
-def binary(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoReturn]) -> Path:
-    try:
-        return build_chaincode(tmp_path_factory.mktemp("chaincode"))
-    except GoMissing as error:
-        missing(str(error))
-
-
 @pytest.fixture
-def started(binary: Path) -> Iterator[Callable[[Mapping[str, str]], subprocess.Popen[str]]]:
+def started(chaincode_binary: Path) -> Iterator[Callable[[Mapping[str, str]], subprocess.Popen[str]]]:
     processes: list[subprocess.Popen[str]] = []
 
     def start(environment: Mapping[str, str]) -> subprocess.Popen[str]:
         ours = {name: value for name, value in os.environ.items() if not name.startswith(("CHAINCODE_", "CORE_"))}
-        processes.append(subprocess.Popen((binary,), env={**ours, **environment}, stderr=subprocess.PIPE, text=True))
+        processes.append(
+            subprocess.Popen((chaincode_binary,), env={**ours, **environment}, stderr=subprocess.PIPE, text=True)
+        )
         return processes[-1]
 
     yield start
