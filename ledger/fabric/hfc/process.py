@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from glassbox.lifeline import die_with
+from glassbox import lifeline
 from ledger.fabric.identity import Signer
 from ledger.port import LedgerUnavailable
 
@@ -74,17 +74,17 @@ class Worker:
             await self._kill()
 
     async def _start(self) -> None:
-        parent = os.getpid()
         try:
             self._process = await asyncio.create_subprocess_exec(
                 self._python,
                 "-I",  # what it imports is in its own environment
                 WORKER,
+                lifeline.__file__,  # not preexec_fn: a process with gRPC in it is not to be forked
+                str(os.getpid()),
                 stdin=PIPE,
                 stdout=PIPE,
                 env=_ENVIRONMENT,
                 start_new_session=True,  # Ctrl-C is for the parent, which may still need it
-                preexec_fn=lambda: die_with(parent),
                 limit=MAX_LINE,
             )
         except OSError as error:
