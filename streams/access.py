@@ -24,13 +24,14 @@ def group(role: str) -> str:
 @dataclass(frozen=True)
 class Access:
     """What one user needs. A role works on the first topic that it reads. `checks`: compares the settings of its topics
-    with the table."""
+    with the table. `observes`: the groups whose progress it asks for."""
 
     group: str
     reads: tuple[Topic, ...]
     writes: tuple[Topic, ...]
     creates: tuple[Topic, ...] = ()
     checks: bool = True
+    observes: tuple[str, ...] = ()
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -60,7 +61,9 @@ def access(own_kinds: Iterable[str] = ()) -> dict[str, Access]:
     workers = {kind: Access(group(kind), (judge_topic(kind),), (RESULTS, DEAD_LETTERS)) for kind in kinds}
     answers = (RECEIPTS, DEAD_LETTERS)
     return {
-        "intake": Access(group("intake"), (REQUESTS,), (*tasks, RESULTS, *answers)),
+        "intake": Access(
+            group("intake"), (REQUESTS,), (*tasks, RESULTS, *answers), observes=tuple(group(kind) for kind in kinds)
+        ),
         **workers,
         "join": Access(group("join"), (RESULTS, CLOSED), (RESULTS, SCORECARDS, CLOSED, DEAD_LETTERS)),
         "committer": Access(group("committer"), (SCORECARDS,), answers),
@@ -75,6 +78,8 @@ def acls(own_kinds: Iterable[str] = ()) -> Iterator[Acl]:
         for topic in needs.topics:
             yield Acl(user, "topic", topic.name, tuple(_operations(needs, topic)))
         yield Acl(user, "group", needs.group, ("READ",))
+        for observed in needs.observes:
+            yield Acl(user, "group", observed, ("DESCRIBE",))
 
 
 def _operations(needs: Access, topic: Topic) -> Iterator[Operation]:

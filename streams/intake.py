@@ -18,6 +18,7 @@ from glassbox.contract.request import ContractError, EvaluationRequest, keyed_di
 from ledger.port import StoredRequest, Tombstone, Vault
 from streams import metrics
 from streams.acks import Token
+from streams.admission import Admission
 from streams.dead_letters import Reason, bury
 from streams.ports import Outbox, Record, TooLarge
 from streams.store import patiently
@@ -30,7 +31,8 @@ _OVERHEAD = 256 * 1024
 @dataclass(frozen=True)
 class Intake:
     """`needs`: worker kind -> the `JudgeInput` fields that its judge reads. `default_policy` judges requests that
-    name none. `id_key`: the secret under which ids are derived and session ids are hidden."""
+    name none. `id_key`: the secret under which ids are derived and session ids are hidden. `admission`: when requests
+    wait for the judges."""
 
     outbox: Outbox
     vault: Vault
@@ -38,10 +40,12 @@ class Intake:
     default_policy: str
     needs: Mapping[str, frozenset[str]]
     id_key: bytes
+    admission: Admission
     _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     async def handle(self, record: Record, token: Token) -> None:
         """Finish one request. Returning means that it may be acknowledged; raising means that it must not."""
+        self.admission.clock.observe(record.timestamp)
         try:
             parsed = parse_request(record.value, self.policies)
             metrics.UNKNOWN_FIELDS.inc(len(parsed.unknown))
@@ -68,12 +72,23 @@ class Intake:
     async def _go_on(
         self, record: Record, token: Token, request: EvaluationRequest, evaluation_id: str, content: bytes
     ) -> None:
+        stands = await self._look(record, request, evaluation_id, content)
+        deadline_s = float(self._policy(request).deadline_s)
+        if stands is not None and await self.admission.wait(deadline_s, token.live):
+            stands = await self._look(record, request, evaluation_id, content)  # that took a while
+        if stands is not None and token.live():
+            await self._announce(record, request, evaluation_id, stands)
+
+    async def _look(
+        self, record: Record, request: EvaluationRequest, evaluation_id: str, content: bytes
+    ) -> StoredRequest | None:
+        """What stands under the id, if it is to be judged; None where the request has come to its end here."""
         # the put decides: the object that stands after it is ours, or what was there
         stands = await patiently(lambda: self.vault.put_request(evaluation_id, content, record.timestamp))
         if isinstance(stands, Tombstone):
             await bury(self.outbox, record, Reason("erased"), evaluation_id=evaluation_id, with_content=False)
             metrics.REQUESTS.labels(result="erased").inc()
-            return
+            return None
         receipt = await patiently(lambda: self.vault.receipt(evaluation_id))
         if receipt is not None and receipt["record"]["request_digest"] != stands.digest:
             lost = "the ledger has a record of another request than the evidence store"
@@ -85,13 +100,17 @@ class Intake:
             again = Receipt.model_validate({**receipt, "result": "duplicate"})
             await self.outbox.send(RECEIPTS, evaluation_id, again.model_dump_json().encode())
             metrics.REQUESTS.labels(result="answered").inc()
-        elif token.live():
-            await self._announce(record, request, evaluation_id, stands)
+        else:
+            return stands
+        return None
+
+    def _policy(self, request: EvaluationRequest) -> Policy:
+        return self.policies[request.policy or self.default_policy]
 
     async def _announce(
         self, record: Record, request: EvaluationRequest, evaluation_id: str, stands: StoredRequest
     ) -> None:
-        policy = self.policies[request.policy or self.default_policy]
+        policy = self._policy(request)
         run = secrets.token_hex(8)
         tasks = {
             kind: JudgeTask(

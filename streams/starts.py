@@ -8,7 +8,8 @@ is told from those that only ran beside it.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from streams.ports import Record
@@ -25,25 +26,34 @@ class Note:
     """What is durably known of one partition.
 
     `high`: the offset below which tasks may have been started by a worker that has not ended in good order; 0 when it
-    has. `offset`, `starts`: the furthest task that was started alone, and how often.
+    has. `starts`: offset -> how often that task was started alone, of those that a worker died with.
     """
 
     high: int = 0
-    offset: int = -1
-    starts: int = 0
+    starts: Mapping[int, int] = field(default_factory=dict)
 
     def encode(self) -> str:
         """Short text for the metadata of a commit, or a file."""
-        return json.dumps([self.high, self.offset, self.starts])
+        return json.dumps([self.high, list(self.starts.items())])
 
     @classmethod
     def decode(cls, text: str) -> Note:
         """Text that is no note (another program committed) means that nothing is known."""
         try:
-            high, offset, starts = map(int, json.loads(text))
+            high, starts = json.loads(text)
+            return cls(int(high), {int(offset): int(count) for offset, count in starts})
         except (ValueError, TypeError):
             return cls()
-        return cls(high, offset, starts)
+
+    def counting(self, offset: int) -> Note:
+        """One more start of this task. Tasks run alone run in their order, so an earlier one has ended well by now,
+        unless it was not to be started at all."""
+        kept = {o: count for o, count in self.starts.items() if o > offset or count >= LAST_START}
+        return replace(self, starts={**kept, offset: self.starts.get(offset, 0) + 1})
+
+    def since(self, offset: int) -> Note:
+        """Without what lies below the committed offset."""
+        return replace(self, starts={o: count for o, count in self.starts.items() if o >= offset})
 
 
 class Notes(Protocol):
@@ -66,7 +76,7 @@ class Starts:
 
     async def guarded(self, record: Record) -> bool:
         """Whether a worker that ended badly may have started this task: it must then run alone."""
-        old_high, _ = await self._of((record.topic, record.partition))
+        old_high, _ = await self._of(record)
         return record.offset < old_high
 
     async def begin(self, record: Record) -> bool:
@@ -76,19 +86,16 @@ class Starts:
         """
         where = record.topic, record.partition
         known = self._known
-        old_high, note = await self._of(where)
-        if record.offset < min(old_high, note.offset):
-            return True  # it ended well when a later one was started alone; its acknowledgement was lost
+        old_high, note = await self._of(record)
         if record.offset < old_high:
-            starts = note.starts + 1 if note.offset == record.offset else 1
-            counted = replace(note, offset=record.offset, starts=starts)
+            note = note.counting(record.offset)
         elif record.offset >= note.high:
-            counted = replace(note, high=record.offset + self._reserve)
+            note = replace(note, high=record.offset + self._reserve)
         else:
             return True
-        await self._notes.write(where, counted)
-        known[where] = old_high, counted
-        return record.offset >= old_high or counted.starts < LAST_START
+        await self._notes.write(where, note)
+        known[where] = old_high, note
+        return note.starts.get(record.offset, 0) < LAST_START
 
     async def hand_over(self) -> None:
         """The partitions are given up in good order. Counts stay: a task that kills slowly is not forgiven."""
@@ -99,9 +106,9 @@ class Starts:
         """The partitions are gone."""
         self._known = {}
 
-    async def _of(self, where: Where) -> tuple[int, Note]:
-        known = self._known
+    async def _of(self, record: Record) -> tuple[int, Note]:
+        known, where = self._known, (record.topic, record.partition)
         if where not in known:
-            note = await self._notes.read(where)
+            note = (await self._notes.read(where)).since(record.offset)
             known[where] = note.high, note
         return known[where]

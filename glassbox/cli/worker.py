@@ -119,6 +119,8 @@ class RoleProcess:
         from judges.agreement import with_agreement
         from judges.port import NEEDS
         from judges.run import answer
+        from streams.admission import Admission
+        from streams.backlog import KafkaBacklog
         from streams.committer import CommitQueue, Committer
         from streams.faust_app import FaustClosedIds
         from streams.intake import Intake
@@ -130,7 +132,11 @@ class RoleProcess:
         if self.role == "intake":
             policies = settings.policies()
             own = {kind: entry.needs for kind, entry in own_judges(policies.values()).items()}
-            intake = Intake(process.outbox, vault, policies, settings.policy, {**NEEDS, **own}, settings.id_key())
+            backlog = KafkaBacklog(settings.broker(), dict.fromkeys(k for p in policies.values() for k in p.kinds()))
+            resources.push_async_callback(backlog.close)
+            admission = Admission(backlog)
+            needs = {**NEEDS, **own}
+            intake = Intake(process.outbox, vault, policies, settings.policy, needs, settings.id_key(), admission)
             return Pool(intake.handle, acks, process.in_flight, size=settings.worker_pool)
         if self.role == "join":
             closed = FaustClosedIds(process.app, settings.broker().partitions)

@@ -22,11 +22,12 @@ from judges.run import answer
 from ledger.evidence import EvidenceVault
 from ledger.merkle_log import MerkleLog
 from ledger.store import FolderStore
+from streams.admission import Admission
 from streams.intake import Intake
 from streams.join import Card, step
 from streams.topics import REQUESTS, RESULTS, judge_topic
 from streams.worker import Worker
-from tests.streams.doubles import Feed, MemoryOutbox
+from tests.streams.doubles import Feed, MemoryOutbox, NoBacklog
 
 SAMPLES = (files("glassbox.cli") / "samples" / "requests.jsonl").read_bytes().splitlines()
 ONE = "transit-fare-01"
@@ -55,7 +56,7 @@ async def judge_into(
     judges = {kind: replaced.get(kind) or make_judge(kind, client) for kind in policies[policy].kinds()}
     needs = {**NEEDS, **{kind: own.needs for kind, own in own_judges([policies[policy]]).items()}}
     outbox, windows, records = MemoryOutbox(now=NOW), dict[str, Any](), list[dict[str, Any]]()
-    intake = Intake(outbox, vault, policies, policy, needs, settings.id_key())
+    intake = Intake(outbox, vault, policies, policy, needs, settings.id_key(), Admission(NoBacklog()))
     requested = Feed(REQUESTS)
     for raw in requests:
         await intake.handle(*requested.next(raw, outbox.now))

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from glassbox.contract.verdict import KINDS, Failed, Scored
 from judges.port import Case, Judgement
+from streams.admission import Admission
 from streams.clock import monotonic
 from streams.committer import CommitQueue, Committer
 from streams.intake import Intake
@@ -131,6 +132,23 @@ class SimNotes:
 
 
 @dataclass(frozen=True)
+class SimBacklog:
+    """`admission.Backlog` straight from the coordinator and the log."""
+
+    world: World
+
+    async def lags(self, before: int) -> bool:
+        for kind in requests.KINDS:
+            group = self.world.groups[kind]
+            for where in group.where:
+                left = self.world.log.read(where)[group.offsets.committed.get(where, 0) :]
+                if left and left[0].timestamp < before:
+                    self.world.faults["admission waits"] += 1
+                    return True
+        return False
+
+
+@dataclass(frozen=True)
 class SimJudge:
     """A judge that takes its time, and another score each time; a poisoned answer kills its process."""
 
@@ -159,7 +177,9 @@ def make_consumer(member: Member) -> Consumer:
     world, acks, in_flight, role = member.world, member.acks, member.in_flight, member.group.role
     outbox = SimOutbox(world)
     if role == "intake":
-        intake = Intake(outbox, world.vault, world.policies, "current", requests.NEEDS, _ID_KEY)
+        intake = Intake(
+            outbox, world.vault, world.policies, "current", requests.NEEDS, _ID_KEY, Admission(SimBacklog(world))
+        )
         return Pool(intake.handle, acks, in_flight, size=POOL)
     if role == "join":
         closed = SimClosedIds(world, outbox)

@@ -53,6 +53,13 @@ class MemoryOutbox:
         return [sent for sent in self.sent if sent.topic == topic.name]
 
 
+class NoBacklog:
+    """Judges that have nothing left to do."""
+
+    async def lags(self, before: int) -> bool:
+        return False
+
+
 class Feed:
     """Records of one topic with their tokens, and what was acknowledged."""
 

@@ -14,9 +14,10 @@ from glassbox.contract.policy import load_policies
 from glassbox.contract.verdict import KINDS
 from ledger.evidence import EvidenceVault
 from ledger.store import FolderStore
+from streams.admission import Admission
 from streams.intake import Intake
 from streams.topics import DEAD_LETTERS, JUDGE, RECEIPTS, RESULTS, judge_topic
-from tests.streams.doubles import Feed, MemoryOutbox
+from tests.streams.doubles import Feed, MemoryOutbox, NoBacklog
 from tests.streams.events import POLICIES
 
 GOOD: dict[str, Any] = {
@@ -38,7 +39,7 @@ class Bench:
         self.outbox, self.feed = MemoryOutbox(), Feed(REQUESTS)
         self.vault = EvidenceVault(FolderStore(folder))
         needs = {kind: frozenset(("query", "answer", "retrieved_passages")) for kind in KINDS}
-        self.intake = Intake(self.outbox, self.vault, POLICIES, "offline", needs, b"k" * 32)
+        self.intake = Intake(self.outbox, self.vault, POLICIES, "offline", needs, b"k" * 32, Admission(NoBacklog()))
 
     async def give(self, value: bytes | None) -> None:
         record, token = self.feed.next(value)

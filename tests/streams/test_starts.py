@@ -31,13 +31,13 @@ def task(offset: int) -> Record:
     return Record(*WHERE, offset, None, b"", 0)
 
 
-@pytest.mark.parametrize("text", ["", "null", "[1]", '["a", 1, 2]', '{"high": 1}', "[1, 2, 3, 4]"])
+@pytest.mark.parametrize("text", ["", "null", "[1]", "[1, 2]", '["a", []]', '{"high": 1}', "[1, [2, 3]]"])
 def test_foreign_metadata_is_no_note(text: str) -> None:
     assert Note.decode(text) == Note()
 
 
 def test_a_note_is_read_back() -> None:
-    assert Note.decode(Note(7, 5, 2).encode()) == Note(7, 5, 2)
+    assert Note.decode(Note(7, {5: 2, 6: 3}).encode()) == Note(7, {5: 2, 6: 3})
 
 
 async def test_one_note_covers_many_starts() -> None:
@@ -79,6 +79,24 @@ async def test_a_task_before_the_killer_that_runs_again_does_not_wipe_its_count(
         assert await starts.begin(task(1)) == (n < LAST_START)
 
 
+async def test_a_task_that_was_given_up_is_not_run_when_a_later_one_kills_too() -> None:
+    notes = MemoryNotes()
+    notes.kept[WHERE] = Note(high=4, starts={0: LAST_START}).encode()
+    for n in range(1, LAST_START + 1):
+        starts = Starts(notes, reserve=4)
+        assert not await starts.begin(task(0))
+        assert await starts.begin(task(1))
+        assert await starts.begin(task(2)) == (n < LAST_START)
+    assert (await notes.read(WHERE)).starts == {0: LAST_START + 3, 2: LAST_START}
+
+
+async def test_what_is_below_the_commit_is_forgotten() -> None:
+    notes = MemoryNotes()
+    notes.kept[WHERE] = Note(high=9, starts={0: LAST_START, 5: 1}).encode()
+    await Starts(notes, reserve=4).begin(task(3))
+    assert (await notes.read(WHERE)).starts == {3: 1, 5: 1}
+
+
 async def test_a_good_end_does_not_forgive_a_task_that_kills() -> None:
     notes = MemoryNotes()
     await Starts(notes, reserve=4).begin(task(0))
@@ -92,7 +110,7 @@ async def test_a_good_end_does_not_forgive_a_task_that_kills() -> None:
 
 async def test_what_is_guarded_runs_alone_and_what_kills_is_answered() -> None:
     notes = MemoryNotes()
-    notes.kept[WHERE] = Note(high=3, offset=1, starts=LAST_START - 1).encode()
+    notes.kept[WHERE] = Note(high=3, starts={1: LAST_START - 1}).encode()
     acks, in_flight = OrderedAcks(), InFlight()
     acks.assign(1)
     running, most, given_up = set[int](), dict[int, int](), list[int]()

@@ -1,0 +1,79 @@
+"""How far the judges are, asked of the broker: committed offsets against append times."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from glassbox.contract.events import LATEST
+from streams.access import group
+from streams.clients import Broker, common
+from streams.topics import MESSAGE_MAX, judge_topic
+
+log = logging.getLogger("glassbox.streams")
+
+_TIMEOUT_S = 5.0
+
+
+class KafkaBacklog:
+    """`admission.Backlog` by the groups of the worker kinds. It asks for offsets and, of the embedded broker only,
+    reads a message; it belongs to no group."""
+
+    def __init__(self, broker: Broker, kinds: Iterable[str]) -> None:
+        self._broker = broker
+        self._asking = {kind: Consumer(_settings(broker, group(kind))) for kind in kinds}
+
+    async def lags(self, before: int) -> bool:
+        return await asyncio.to_thread(self._lags, before)
+
+    async def close(self) -> None:
+        for consumer in self._asking.values():
+            await asyncio.to_thread(consumer.close)
+
+    def _lags(self, before: int) -> bool:
+        try:
+            return any(self._kind_lags(kind, consumer, before) for kind, consumer in self._asking.items())
+        except KafkaException as error:
+            log.warning("how far the judges are cannot be told, requests go on: %s", error.args[0].str())
+            return False
+
+    def _kind_lags(self, kind: str, consumer: Consumer, before: int) -> bool:
+        topic = judge_topic(kind).name
+        every = [TopicPartition(topic, partition) for partition in range(self._broker.partitions)]
+        for at in consumer.committed(every, timeout=_TIMEOUT_S):
+            low, high = consumer.get_watermark_offsets(at, timeout=_TIMEOUT_S, cached=False)
+            oldest = max(at.offset, low)  # an offset below zero: nothing was committed yet
+            if oldest < high and self._is_older(consumer, TopicPartition(topic, at.partition, oldest), high, before):
+                return True
+        return False
+
+    def _is_older(self, consumer: Consumer, oldest: TopicPartition, high: int, before: int) -> bool:
+        """Whether the message at this offset was appended before the time."""
+        if self._broker.embedded:  # it answers 0 both for the first offset and for none
+            return _appended_at(consumer, oldest) < before
+        asked = TopicPartition(oldest.topic, oldest.partition, max(before, 0))
+        (since,) = consumer.offsets_for_times([asked], timeout=_TIMEOUT_S)
+        return oldest.offset < (since.offset if since.offset >= 0 else high)
+
+
+def _appended_at(consumer: Consumer, where: TopicPartition) -> int:
+    """Append time in ms of one message; the year 9999 if it does not come, since then nothing is known."""
+    consumer.assign([where])
+    try:
+        message = consumer.poll(_TIMEOUT_S)
+    finally:
+        consumer.unassign()
+    return LATEST if message is None or message.error() else int(message.timestamp()[1])
+
+
+def _settings(broker: Broker, group_id: str) -> dict[str, object]:
+    return {
+        **common(broker),
+        "group.id": group_id,
+        "enable.auto.commit": False,
+        "fetch.message.max.bytes": MESSAGE_MAX,
+        "auto.offset.reset": "earliest",
+    }
