@@ -77,6 +77,15 @@ class Group:
             if member.generation != self.offsets.generation:
                 self.rebalance()
 
+    def forgive(self, member: Member) -> None:
+        """A member that is dead is no zombie."""
+        self._behind.discard(member)
+
+    def expel(self, member: Member) -> None:
+        """The session of a member has expired."""
+        self._behind.add(member)
+        self.rebalance()
+
     def rebalance(self) -> None:
         if self._waiting is not None:
             self._again = True
@@ -286,6 +295,7 @@ class Member:
         world.note("CRASH", self, why)
         self.process.alive = False
         self.process.parked.clear()
+        self.group.forgive(self)
         self.owned, self.generation = [], 0
         self._falls += 1
         back = r.choice((0.5, 3, 10)) * r.uniform(0.5, 1.5) if world.chance(0.9) else r.uniform(20, 100)
@@ -315,8 +325,7 @@ class Member:
 
     def _expired(self, process: Process) -> None:
         if process.frozen and process.alive:
-            self.group._behind.add(self)
-            self.group.rebalance()
+            self.group.expel(self)
 
     def _thaw(self, process: Process) -> None:
         if process.alive:

@@ -10,6 +10,7 @@ from glassbox.contract.record import record_bytes
 from ledger.evidence import owner
 from ledger.port import salted_digest
 from streams.committer import CommitQueue
+from streams.joiner import MARKER_TTL_MS
 from streams.ports import Record
 from streams.reading import JoinConsumer, Pool
 from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS, RESULTS, SCORECARDS
@@ -44,6 +45,7 @@ class Invariants:
         self._evidence: set[str] = set()
         self._deadlines: defaultdict[str, list[int]] = defaultdict(list)
         self._cards: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._first_cards: dict[tuple[str, str], int] = {}
         self._claims: set[tuple[str, str]] = set()
         self._dead: defaultdict[Position, set[str]] = defaultdict(set)
         self._receipts: dict[str, float] = {}
@@ -108,8 +110,9 @@ class Invariants:
             return
         card, known = value["record"], self._cards[name]
         if card not in known:
-            same = [each for each in known if each["request_digest"] == card["request_digest"]]
-            if same:
+            key = name, card["request_digest"]
+            first = self._first_cards.setdefault(key, record.timestamp)
+            if first != record.timestamp and record.timestamp - first <= MARKER_TTL_MS:
                 self.break_("two different scorecards of one request", name)
             known.append(card)
 
