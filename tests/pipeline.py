@@ -1,6 +1,7 @@
 """A whole pipeline of real processes on a real broker, for the tests: every role as `glassbox worker` runs it.
 
-`judges="trivial"` replaces each worker's judge by one that answers at once, so that what is tested is the transport.
+`judges="trivial"` replaces each worker's judge by one that answers at once, so that what is tested is the transport;
+the roles that do not judge are the product's own in any case.
 `broker`: one that is there already, by default an embedded one of the pipeline's own. `of_role`: more environment for
 a role, by its name.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -131,12 +133,14 @@ class Pipeline:
         for name in names:
             self.wait_ready(name)
 
-    def start_role(self, name: str) -> None:
-        if name not in self.roles:
-            (self.ports[name],) = free_ports(1)
-            environment = {**self._base, "GLASSBOX_METRICS_PORT": str(self.ports[name]), **self._of_role(name)}
-            command = [sys.executable, *self._module, name.split("-")[0]]
-            self.roles[name] = Child(name, command, environment, self.folder)
+    def start_role(self, name: str, environment: Mapping[str, str] | None = None) -> None:
+        """`environment`: more variables, from this start on."""
+        if name not in self.roles or environment is not None:
+            self.ports[name] = self.ports.get(name) or free_ports(1)[0]
+            more = {"GLASSBOX_METRICS_PORT": str(self.ports[name]), **self._of_role(name), **(environment or {})}
+            role = name.split("-")[0]
+            module = MODULES["real"] if role in ("intake", "join", "committer") else self._module
+            self.roles[name] = Child(name, [sys.executable, *module, role], {**self._base, **more}, self.folder)
         self.roles[name].start()
 
     def wait_ready(self, name: str) -> None:
@@ -153,6 +157,12 @@ class Pipeline:
         assert process is not None
         process.send_signal(number)
         process.wait(20)
+
+    def command(self, *arguments: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        """What `glassbox ARGUMENTS` says with the pipeline's settings and these."""
+        command = [sys.executable, "-m", "glassbox.cli", *arguments]
+        more = {**self._base, **environment}
+        return subprocess.run(command, env=more, cwd=self.folder, capture_output=True, text=True, check=False)
 
     def metric(self, name: str, metric: str) -> float:
         """The sum of a metric's samples on a role, over all labels."""

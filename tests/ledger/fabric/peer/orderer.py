@@ -40,7 +40,7 @@ ENDPOINT = "127.0.0.1:7050"
 
 
 class Orderer:
-    """Takes envelopes in one order, and commits them block by block on a thread of its own."""
+    """Takes envelopes in one order, and commits them block by block on a thread of its own. `taken`: how many."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Orderer:
     ) -> None:
         self._ledger, self._membership, self._validator = ledger, membership, validator
         self.faults, self._batches = faults, batches
+        self.taken = 0
         self._pending: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._cutter = threading.Thread(target=self._cut_blocks, name="orderer", daemon=True)
@@ -78,6 +79,7 @@ class Orderer:
             return BroadcastResponse(status=FORBIDDEN, info=f"{unsatisfied('Writers')}: permission denied")
         for _ in range(2 if self.faults.order_twice else 1):
             self._pending.put(envelope.SerializeToString())
+            self.taken += 1
         return BroadcastResponse(status=SUCCESS)
 
     def close(self) -> None:
