@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/hyperledger/fabric-chaincode-go/v2/shim"
+
+	"glassbox/chaincode/internal/vectors"
 )
 
 const root = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
@@ -173,6 +175,28 @@ func TestPeerTrouble(t *testing.T) {
 	}
 	if len(seen) != 2*len(sentences) {
 		t.Errorf("only seen: %v", seen)
+	}
+}
+
+// TestRejectedPolicies holds every refusal of a policy, and nothing is written.
+func TestRejectedPolicies(t *testing.T) {
+	who, ledger := newPeople(t), newLedger(t)
+	var file struct {
+		Shipped []struct{ Name, Bytes string }
+		Refused []vectors.Edit
+	}
+	vectors.Load(t, "policy.json", &file)
+	for _, edit := range file.Refused {
+		for _, base := range file.Shipped {
+			if base.Name != edit.Base {
+				continue
+			}
+			tx := ledger.call(who.admin, "RegisterPolicy", string(edit.Of(t, []byte(base.Bytes))), someTime)
+			if message := tx.answer.GetMessage(); !strings.HasPrefix(message, "INVALID_POLICY: "+edit.Field+": ") || len(tx.writes) > 0 {
+				t.Errorf("%v: %s, want the field %s", edit.At, message, edit.Field)
+			}
+			t.Logf("RegisterPolicy: %s", tx.answer.GetMessage())
+		}
 	}
 }
 
