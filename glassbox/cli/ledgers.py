@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from glassbox.contract.policy import Policy
     from glassbox.settings import Settings
     from ledger.anchoring import Anchoring
-    from ledger.fabric.ledger import FabricLedger
+    from ledger.fabric.channel import ChannelLedger
     from ledger.merkle_log import MerkleLog
     from ledger.port import Ledger
 
 log = logging.getLogger("glassbox.ledgers")
 
-_FREE_S = 1.0
-"""Between two looks whether the ledger is free."""
+_AGAIN_S = 1.0
+"""Between two looks whether a ledger is free, or answers."""
 
 
-def fabric_ledger(settings: Settings, *, admin: bool = False) -> FabricLedger:
-    """The ledger on Fabric, as the client that the settings name or as their administrator.
+def fabric_ledger(settings: Settings, *, admin: bool = False) -> ChannelLedger:
+    """The ledger on Fabric, as the client that the settings name or as their administrator; through hfc where its
+    interpreter is named.
 
     Raises `LedgerError` where a variable or file is missing or wrong, `CommandError` where no administrator is named.
     """
@@ -46,6 +47,10 @@ def fabric_ledger(settings: Settings, *, admin: bool = False) -> FabricLedger:
         from ledger.fabric.profile import Profile
     except ModuleNotFoundError as error:
         raise CommandError(f"the Fabric ledger needs {error.name}: pip install 'glassbox[fabric]'") from None
+    if settings.fabric_hfc_python is not None:
+        from ledger.fabric.hfc.ledger import HfcLedger
+
+        return HfcLedger.from_environment(environment)
     settings.make_data_dir()
     return FabricLedger(Profile.from_environment(environment), settings.fabric_pending_path)
 
@@ -81,25 +86,47 @@ async def open_committer(settings: Settings, hear: Callable[[str], None]) -> tup
     """The ledger, for writing, and what anchors one in the other where there are two.
 
     A second committer of a Merkle log waits here and takes over when the first is gone. `hear` is told what is waited
-    for. Raises `LedgerError` where Fabric's settings are wrong.
+    for. Raises `LedgerError` where Fabric's settings are wrong, `CommandError` where a configured policy is not there.
     """
     from ledger.merkle_log import MerkleLog
     from ledger.port import LedgerUnavailable
 
-    fabric = fabric_ledger(settings) if "fabric" in settings.ledgers else None
+    fabric = await _fabric_with_policies(settings, hear) if "fabric" in settings.ledgers else None
     merkle: MerkleLog | None = None
     while "merkle" in settings.ledgers and merkle is None:
         try:
             merkle = MerkleLog.committer(settings.ledger_path, settings.signing_key())
         except LedgerUnavailable as error:
             hear(str(error))
-            await asyncio.sleep(_FREE_S)
+            await asyncio.sleep(_AGAIN_S)
     anchoring = None
     if merkle is not None and fabric is not None:
         from ledger.anchoring import Anchoring
 
         anchoring = Anchoring(merkle, fabric, settings.anchor_interval_s, _note_anchored, _note_trouble)
     return _joined(settings, merkle, fabric), anchoring
+
+
+async def _fabric_with_policies(settings: Settings, hear: Callable[[str], None]) -> ChannelLedger:
+    """Once it can be asked. Refused where it lacks a configured policy, whatever a ledger beside it has: only an
+    administrator puts it there, and records could not cite it."""
+    from ledger.port import LedgerUnavailable
+
+    fabric = fabric_ledger(settings)
+    while True:
+        try:
+            missing = await unregistered(fabric, settings.policies().values())
+        except LedgerUnavailable as error:
+            hear(str(error))
+            await asyncio.sleep(_AGAIN_S)
+            continue
+        if not missing:
+            return fabric
+        await fabric.close()
+        names = ", ".join(policy.name for policy in missing)
+        raise CommandError(
+            f"not on the ledger: the policies {names}; let an administrator run `glassbox policy register`"
+        )
 
 
 def _note_anchored(records: int) -> None:
@@ -114,7 +141,7 @@ def _note_trouble(trouble: str | None) -> None:
         log.error("no checkpoint is anchored: %s", trouble)
 
 
-def _joined(settings: Settings, merkle: MerkleLog | None, fabric: FabricLedger | None) -> Ledger:
+def _joined(settings: Settings, merkle: MerkleLog | None, fabric: ChannelLedger | None) -> Ledger:
     named: dict[str, Ledger | None] = {"merkle": merkle, "fabric": fabric}
     opened = [ledger for name in settings.ledgers if (ledger := named[name]) is not None]
     if len(opened) == 1:

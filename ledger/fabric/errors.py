@@ -63,6 +63,9 @@ class Invalid(Configuration):
 
 _CHAINCODE = re.compile(r"chaincode response \d+, (?P<reason>.*)", re.DOTALL)
 _LONGEST = 400
+_PASSING = re.compile(r"failed to execute transaction [0-9a-f]+: |:[0-9a-f]{64}\b")
+"""In a peer's sentence: the id of a transaction that came to nothing, and the digest in a chaincode package's id. The
+same trouble then reads the same each time, with its cause in sight."""
 
 _IDENTITY = "check this client's certificate (expired, revoked, of another organisation?), its key and its MSP id"
 _RULES: list[tuple[str, type[GatewayError], str | None]] = [
@@ -137,12 +140,13 @@ def classify(step: Step, peer: str, code: str, message: str, details: Sequence[s
         said = chaincode["reason"][:_LONGEST]
         kind, advice = _BY_CHAINCODE.get(said.partition(": ")[0], (Permanent, None))
         return kind(step, peer, code, said, advice)
+    shown = _PASSING.sub("", reason)[:_LONGEST]
     for pattern, kind, advice in _RULES:
         if re.search(pattern, f"{message}; {reason}"):
-            return kind(step, peer, code, reason[:_LONGEST], advice)
+            return kind(step, peer, code, shown, advice)
     if code == "DEADLINE_EXCEEDED" and step in ("Submit", "CommitStatus"):
-        return Unknown(step, peer, code, reason[:_LONGEST])
-    return _BY_CODE.get(code, Retry)(step, peer, code, reason[:_LONGEST])
+        return Unknown(step, peer, code, shown)
+    return _BY_CODE.get(code, Retry)(step, peer, code, shown)
 
 
 _STALE = frozenset({"MVCC_READ_CONFLICT", "PHANTOM_READ_CONFLICT", "CHAINCODE_VERSION_CONFLICT", "EXPIRED_CHAINCODE"})

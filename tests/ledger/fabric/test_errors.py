@@ -138,3 +138,21 @@ def test_every_validation_code_asks_for_something(code: int) -> None:
         assert type(error) is Invalid
         assert name in str(error)
     assert type(invalidity(PEER, "ab", 200)) is Invalid
+
+
+def test_a_chaincode_that_is_down_reads_the_same_each_time() -> None:
+    package = "scorecards_1:" + "0" * 64
+
+    def said(tx_id: str) -> str:
+        reason = (
+            f"error in simulation: failed to execute transaction {tx_id}: could not launch chaincode {package}: "
+            f"connection to {package} failed: error cannot create connection for {package}: error creating grpc "
+            "connection to 127.0.0.1:9999: connection refused"
+        )
+        return classify("Endorse", "peer:7051", "ABORTED", FAILED, [reason]).reason
+
+    assert said("ab" * 32) == said("cd" * 32)
+    assert said("ab" * 32) == (
+        "error in simulation: could not launch chaincode scorecards_1: connection to scorecards_1 failed: error cannot "
+        "create connection for scorecards_1: error creating grpc connection to 127.0.0.1:9999: connection refused"
+    )
