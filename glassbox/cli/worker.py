@@ -185,29 +185,14 @@ class RoleProcess:
         return judge
 
     async def _ledger(self, resources: AsyncExitStack) -> Ledger:
-        """The ledger, once it is free. Raises `CommandError` where a configured policy is not on it and nobody but an
-        administrator can put it there: records could not cite it."""
-        from glassbox.cli.ledgers import open_committer, unregistered
-        from ledger.port import LedgerUnavailable
+        """The ledger, once it is free. Raises as `open_committer`."""
+        from glassbox.cli.ledgers import open_committer
 
         ledger, anchoring = await open_committer(self._settings, self._hear)
         resources.push_async_callback(ledger.close)
         if anchoring is not None:
             task = asyncio.create_task(anchoring.run())
             resources.callback(task.cancel)
-        while "fabric" in self._settings.ledgers:
-            try:
-                missing = await unregistered(ledger, self._settings.policies().values())
-            except LedgerUnavailable as error:
-                self._hear(str(error))
-                await asyncio.sleep(1.0)
-                continue
-            if missing:
-                names = ", ".join(policy.name for policy in missing)
-                raise CommandError(
-                    f"not on the ledger: the policies {names}; let an administrator run `glassbox policy register`"
-                )
-            break
         return ledger
 
     def _hear(self, trouble: str | None) -> None:
