@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassbox.cli.errors import UNABLE, CommandError, explained, say
+from glassbox.cli.errors import UNABLE, explained, say
 from glassbox.cli.wiring import own_judges, own_kinds
 from glassbox.contract.policy import nearest
 from glassbox.contract.verdict import KINDS
