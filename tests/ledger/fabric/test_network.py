@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -122,8 +121,8 @@ async def written(ledger: FabricLedger, count: int) -> list[str]:
     ids: list[str] = []
     async with asyncio.timeout(20):
         async for event in ledger.events():
-            if event.name != "RegisterPolicy":
-                ids += json.loads(event.payload)["evaluation_ids"]
+            if event.function != "RegisterPolicy":
+                ids += event.evaluation_ids
             if len(ids) >= count:
                 return ids
     raise AssertionError("events do not end")
