@@ -143,6 +143,8 @@ def _check_headers(proposal: UnpackedProposal) -> None:
 
 def _check_creator(channel: Channel, proposal: UnpackedProposal) -> None:
     access_denied = f"access denied: channel [{proposal.channel.channel_id}] creator org"
+    if not proposal.signed.signature:
+        raise ProposalRefused("empty signature bytes")
     try:
         member = channel.membership.member(proposal.signature.creator)
     except Denied:
