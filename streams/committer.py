@@ -65,7 +65,7 @@ class Committer:
     async def parse(self, record: Record, token: Token) -> Entry | None:
         """The entry, or None where the message became a dead letter."""
         try:
-            value = ENTRY.validate_json(record.value or b"")
+            value = ENTRY.validate_json(record.value or b"", extra="ignore")
             entry = Entry(record, token, value)
             assert entry.evaluation_id
         except (ValidationError, KeyError) as error:
@@ -203,10 +203,12 @@ class Committer:
 class CommitQueue:
     """Feeds the committer batch by batch in the order of reading; one batch is in flight at a time.
 
-    `spawn` runs a coroutine whose failure ends the process.
+    `spawn` runs a coroutine whose failure ends the process, and calls back when it is over, cancelled or not.
     """
 
-    def __init__(self, committer: Committer, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    def __init__(
+        self, committer: Committer, spawn: Callable[[Coroutine[Any, Any, None], Callable[[], object]], object]
+    ) -> None:
         self._committer, self._spawn = committer, spawn
         self._queue: deque[Entry] = deque()
         self._early: list[Entry] = []
@@ -230,19 +232,21 @@ class CommitQueue:
     def _start(self) -> None:
         if not self._working:
             self._working = True
-            self._spawn(self._work())
+            self._spawn(self._work(), self._ended)
 
     async def _work(self) -> None:
-        try:
-            while self._queue:
-                batch = [self._queue.popleft() for _ in range(next_batch(self._queue))]
-                self._room.set()
-                waiting = {entry.evaluation_id for entry in self._early}
-                self._early += [entry for entry in batch if entry.evaluation_id in waiting]
-                ready = [e for e in batch if e.evaluation_id not in waiting and e.token.live()]
-                self._early += await self._committer.settle(ready)
-        finally:
-            self._working = False
+        while self._queue:
+            batch = [self._queue.popleft() for _ in range(next_batch(self._queue))]
+            self._room.set()
+            waiting = {entry.evaluation_id for entry in self._early}
+            self._early += [entry for entry in batch if entry.evaluation_id in waiting]
+            ready = [e for e in batch if e.evaluation_id not in waiting and e.token.live()]
+            self._early += await self._committer.settle(ready)
+
+    def _ended(self) -> None:
+        self._working = False
+        if self._queue:  # of the next assignment, queued while the work of the last one was being cancelled
+            self._start()
 
     async def tick(self) -> None:
         """Try those again that waited for another record."""

@@ -42,16 +42,20 @@ class InFlight:
     """Tasks whose failure ends the process without acknowledging anything."""
 
     def __init__(self) -> None:
-        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
+        self._tasks: dict[asyncio.Task[None], Callable[[], object] | None] = {}  # in the order in which they began
         self.failed: asyncio.Future[BaseException] | None = None
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], ended: Callable[[], object] | None = None) -> None:
+        """`ended` is called when the work is over, whatever became of it: a task that is cancelled before its first
+        step never enters a `finally` block."""
         task = asyncio.create_task(work)
-        self._tasks[task] = None
+        self._tasks[task] = ended
         task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
+        ended = self._tasks.pop(task, None)
+        if ended is not None:
+            ended()
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
 
@@ -66,6 +70,8 @@ class InFlight:
         left = list(self._tasks)
         for task in left:
             task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=1.0)  # nothing of the old assignment runs beside the new one
         return len(left)
 
 
@@ -147,17 +153,17 @@ class Pool:
         if self.starts is not None and token.live() and not await self.starts.begin(record):
             assert self.give_up is not None
             handle = self.give_up
-        self.in_flight.spawn(self._work(handle, record, token, slots))
+        self.in_flight.spawn(self._work(handle, record, token), lambda: self._free(slots))
 
-    async def _work(self, handle: Handler, record: Record, token: Token, slots: int) -> None:
-        try:
-            if token.live():
-                await handle(record, token)
-                self.acks.release(token)
-        finally:
-            for _ in range(slots):
-                self._slots.release()
-            self._room.set()
+    async def _work(self, handle: Handler, record: Record, token: Token) -> None:
+        if token.live():
+            await handle(record, token)
+            self.acks.release(token)
+
+    def _free(self, slots: int) -> None:
+        for _ in range(slots):
+            self._slots.release()
+        self._room.set()
 
     async def tick(self) -> None:
         pass

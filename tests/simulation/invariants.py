@@ -233,7 +233,7 @@ class Invariants:
         elif isinstance(consumer, Pool):
             held += consumer.size - consumer._slots._value
         elif isinstance(consumer, CommitQueue):
-            held += len(consumer._queue)
+            held += len(consumer._queue) + consumer._working
         if held:
             self.break_(f"something is held for ever by {member.group.role}", member)
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,9 @@ class Bench:
         committer = Committer(self.ledger, self.vault, self.outbox, self.feed.acks.release, self.heard.append)
         self.queue = CommitQueue(committer, self._spawn)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], ended: Callable[[], object]) -> None:
         self.tasks.append(asyncio.ensure_future(work))
+        self.tasks[-1].add_done_callback(lambda _: ended())
 
     async def give(self, *values: Scorecard | Claim | PolicyRegistration | bytes) -> None:
         for value in values:
@@ -178,3 +179,20 @@ async def test_a_card_ahead_of_the_one_it_supersedes_waits_and_holds_up_nobody(b
     assert sorted(bench.receipts()) == [("e1", "created"), ("e2", "created"), ("e2", "duplicate"), ("e3", "created")]
     assert bench.letters() == []
     assert bench.feed.acknowledged == [0, 1, 2, 3, 4]
+
+
+async def test_work_that_was_cancelled_before_its_first_step_stops_nobody(bench: Bench) -> None:
+    await bench.give(REGISTRATION)
+    first, token = bench.feed.next(scorecard().model_dump_json().encode())
+    await bench.queue.on_record(first, token)
+    bench.tasks.pop().cancel()  # as a rebalance does with what is left
+    bench.feed.acks.revoke()
+    bench.queue.clear()
+    bench.feed.acks.assign(2)
+    again = bench.feed.acks.take(first.topic, first.partition, first.offset, 2, lambda: None)
+    assert again is not None
+    await bench.queue.on_record(first, again)
+    async with asyncio.timeout(5):
+        while not bench.receipts():
+            await asyncio.sleep(0.01)
+    assert bench.receipts() == [("e1", "created")]
