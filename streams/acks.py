@@ -108,6 +108,12 @@ class OrderedAcks:
         """(topic, partition) -> the offset to commit: everything before it is done."""
         return dict(self._position)
 
+    def position(self, topic: str, partition: int) -> int:
+        """The offset to commit for one partition of which something was read: that of its first open event, or the
+        one after the last released."""
+        window = self._open.get((topic, partition))
+        return window[0].offset if window else self._position[topic, partition]
+
     def open_tokens(self) -> int:
         """Events read and not yet acknowledged."""
         return sum(map(len, self._open.values()))

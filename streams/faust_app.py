@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import faust
-from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP
 
@@ -30,6 +31,7 @@ from streams.joiner import Marker
 from streams.ports import Record, SendFailed, TooLarge
 from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
 from streams.security import Security
+from streams.starts import Note, Where
 from streams.topics import MESSAGE_MAX, Topic, partition_of
 
 log = logging.getLogger("glassbox.streams")
@@ -127,6 +129,8 @@ class FaustOutbox:
         except MessageSizeTooLargeError as error:
             raise TooLarge(str(error)) from None
         except Exception as error:
+            if isinstance(error.__cause__, MessageSizeTooLargeError):  # Faust wraps what its producer refuses
+                raise TooLarge(str(error.__cause__)) from None
             raise SendFailed(f"{topic.name}: {type(error).__name__}: {error}") from error
         metrics.PRODUCED.labels(topic=topic.name).inc()
         return int(metadata.timestamp or 0)
@@ -166,6 +170,53 @@ class FaustClosedIds:
     def oldest(self, partition: int, count: int) -> list[tuple[str, Marker]]:
         index = self._index.get(partition, {})
         return [item for item, _ in zip(index.items(), range(count), strict=False)]
+
+
+class FaustNotes:
+    """`starts.Notes` in the metadata of the consumer's own commits, so that a member of an older generation is fenced
+    with its notes too."""
+
+    def __init__(self, app: faust.App, acks: OrderedAcks) -> None:
+        self._app, self._acks = app, acks
+        self._kept: dict[TopicPartition, str] = {}
+        self._noted: Any = None
+
+    async def read(self, where: Where) -> Note:
+        at = TopicPartition(*where)
+        consumer = self._consumer()
+        try:
+            found = await self._in_its_thread(consumer._coordinator.fetch_committed_offsets, [at])
+        except KafkaError as error:
+            raise SendFailed(f"the starts of {where[0]} cannot be read: {error}") from error
+        note = Note.decode(found[at].metadata) if at in found else Note()
+        self._kept[at] = note.encode()
+        return note
+
+    async def write(self, where: Where, note: Note) -> None:
+        at = TopicPartition(*where)
+        self._kept[at] = note.encode()
+        offset = self._acks.position(*where)
+        try:
+            await self._in_its_thread(self._consumer().commit, {at: OffsetAndMetadata(offset, self._kept[at])})
+        except KafkaError as error:
+            raise SendFailed(f"the start of {where[0]} cannot be noted: {error}") from error
+
+    def _consumer(self) -> Any:
+        """The client below Faust, whose commits, Faust's own too, carry the notes from the first time on."""
+        consumer = cast(Any, self._app.consumer)._thread._ensure_consumer()
+        if consumer is not self._noted:
+            self._noted, commit = consumer, consumer.commit
+
+            async def noted(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+                await commit(
+                    {at: OffsetAndMetadata(it.offset, self._kept.get(at, it.metadata)) for at, it in offsets.items()}
+                )
+
+            consumer.commit = noted
+        return consumer
+
+    async def _in_its_thread(self, call: Any, *arguments: Any) -> Any:
+        return await cast(Any, self._app.consumer)._thread.call_thread(call, *arguments)
 
 
 class Role:

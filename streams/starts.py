@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from streams.ports import Record
+from streams.ports import Record, SendFailed
 
 LAST_START = 3
 """At this counted start a task is answered instead of run."""
@@ -100,7 +101,8 @@ class Starts:
     async def hand_over(self) -> None:
         """The partitions are given up in good order. Counts stay: a task that kills slowly is not forgiven."""
         for where, (_, note) in list(self._known.items()):
-            await self._notes.write(where, replace(note, high=0))
+            with suppress(SendFailed):  # then the successor is careful without need
+                await self._notes.write(where, replace(note, high=0))
 
     def clear(self) -> None:
         """The partitions are gone."""

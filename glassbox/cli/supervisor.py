@@ -86,6 +86,7 @@ class Supervisor:
     def _start_broker(self) -> Broker:
         from streams.broker import embedded_broker_command
         from streams.clients import Broker
+        from streams.note_files import STARTS, forget_notes
 
         given = self.settings
         if given.broker_address is not None:
@@ -95,6 +96,7 @@ class Supervisor:
             command = embedded_broker_command(port)
         except FileNotFoundError as error:
             raise CommandError(str(error)) from None
+        forget_notes(given.data_dir / STARTS)
         self._serve(Child("broker", command, self._base, given.data_dir))
         return Broker(f"127.0.0.1:{port}", given.partitions, embedded=True)
 

@@ -122,10 +122,12 @@ class RoleProcess:
         from streams.admission import Admission
         from streams.backlog import KafkaBacklog
         from streams.committer import CommitQueue, Committer
-        from streams.faust_app import FaustClosedIds
+        from streams.faust_app import FaustClosedIds, FaustNotes
         from streams.intake import Intake
         from streams.joiner import Join
+        from streams.note_files import STARTS, FileNotes
         from streams.reading import JoinConsumer, Pool
+        from streams.starts import Starts
         from streams.worker import Worker
 
         settings, acks, spawn = self._settings, process.acks, process.in_flight.spawn
@@ -155,7 +157,10 @@ class RoleProcess:
             return with_agreement(await answer(await asyncio.shield(loading), case), case, cards)
 
         handler = Worker(self.role, judged, process.outbox, vault)
-        return Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool)
+        pool = Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool, give_up=handler.give_up)
+        notes = FileNotes(settings.data_dir / STARTS) if settings.broker().embedded else FaustNotes(process.app, acks)
+        pool.starts = Starts(notes, reserve=pool.window)
+        return pool
 
     def _loaded(self, loading: asyncio.Task[Judge]) -> None:
         error = None if loading.cancelled() else loading.exception()
