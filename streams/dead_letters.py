@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from glassbox.contract.events import Source, rfc3339
 from streams import metrics
-from streams.ports import Outbox, Record
+from streams.ports import Outbox, Record, TooLarge
 from streams.topics import DEAD_LETTERS
 
 
@@ -63,7 +63,8 @@ async def bury(
     """Put a record, its own key and value bytes, on the dead-letter topic and wait for the acknowledgement.
 
     `source`: where the request stands, when the record at hand only points at it. `with_content=False` leaves the
-    value out (an erased evaluation's).
+    value out (an erased evaluation's). So does one that leaves no room for the headers: nobody but the roles themselves
+    should be able to send it, and a role that it stopped would be stopped by it for ever.
     """
     where = source or Source(topic=record.topic, partition=record.partition, offset=record.offset)
     attempt = record.headers.get("attempt", b"0").decode("ascii", "replace")
@@ -72,11 +73,10 @@ async def bury(
     key = record.key
     if key is None and value is None:  # clients refuse such a message
         key = f"{where.topic}/{where.partition}/{where.offset}".encode()
-    await outbox.send(
-        DEAD_LETTERS,
-        key,
-        value,
-        headers=headers(reason, where, record.timestamp, evaluation_id, tenant, attempt, original),
-        partition=record.partition,
-    )
+    named = headers(reason, where, record.timestamp, evaluation_id, tenant, attempt, original)
+    try:
+        await outbox.send(DEAD_LETTERS, key, value, headers=named, partition=record.partition)
+    except TooLarge:
+        key = f"{where.topic}/{where.partition}/{where.offset}".encode()
+        await outbox.send(DEAD_LETTERS, key, None, headers=named, partition=record.partition)
     metrics.DEAD_LETTERS.labels(reason=reason.code).inc()

@@ -85,7 +85,7 @@ class Join:
         self.clock.observe(record.timestamp)
         self._sweep(record)
         try:
-            event = RESULT.validate_json(record.value or b"")
+            event = RESULT.validate_json(record.value or b"", extra="ignore")
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             self.spawn(self._bury(record, token, ".".join(map(str, first["loc"])), first["type"]))

@@ -63,7 +63,7 @@ class Worker:
     async def _parse(self, record: Record) -> JudgeTask | None:
         """The task, or None where the message became a dead letter."""
         try:
-            return JudgeTask.model_validate_json(record.value or b"")
+            return JudgeTask.model_validate_json(record.value or b"", extra="ignore")
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             where = ".".join(map(str, first["loc"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from glassbox.contract.events import Announced, Judged, Source
 from glassbox.contract.policy import Policy, load_policies
@@ -59,3 +60,16 @@ def judged(
         verdicts=tuple(verdicts),
         evidence_digest=None if score is None else "c" * 64,
     )
+
+
+CITED = ("record", "policy", "settings")
+"""Fields whose content has a schema or a digest of its own."""
+
+
+def newer(message: Any) -> Any:
+    """A message as a later minor version sends it: with a field more in each of its objects."""
+    if isinstance(message, list):
+        return [newer(each) for each in message]
+    if not isinstance(message, dict):
+        return message
+    return {"since_1_7": {"n": 1}} | {name: it if name in CITED else newer(it) for name, it in message.items()}
