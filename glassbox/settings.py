@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 import time
 import tomllib
@@ -25,6 +26,7 @@ from glassbox.contract.policy import Policy, PolicyError, load_policies, nearest
 
 if TYPE_CHECKING:
     from glassbox.contract.agreement import AgreementCard
+    from glassbox.contract.documents import DocumentRules
     from judges.llm import Endpoint
     from judges.port import Models
     from ledger.checkpoint import Signer
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from streams.security import Security
 
 PREFIX = "GLASSBOX_"
+_BUCKET = re.compile(r"s3://[A-Za-z0-9._-]+(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?")
 _TABLES = ("policy",)
 """Top-level tables of glassbox.toml."""
 
@@ -84,6 +87,9 @@ class Settings(BaseSettings):
     signing_key_file: Path | None = None
     id_key_file: Path | None = None
     evidence_url: str | None = None
+    documents_url: str | None = None
+    document_max_bytes: Annotated[int, Field(ge=1)] = 16 * 1024 * 1024
+    documents_max_bytes: Annotated[int, Field(ge=1)] = 64 * 1024 * 1024
 
     worker_pool: Annotated[int, Field(ge=1, le=4096)] = 64
     metrics_host: str = "127.0.0.1"
@@ -147,12 +153,14 @@ class Settings(BaseSettings):
                 raise ValueError("must be HOST:PORT, or several with commas between them")
         return value
 
-    @field_validator("evidence_url")
+    @field_validator("evidence_url", "documents_url")
     @classmethod
-    def _folder(cls, value: str | None) -> str | None:
-        if value is not None and urlsplit(value).scheme not in ("", "file"):
-            raise ValueError("must be a folder (a path or file:///path); no other store is supported")
-        return value
+    def _places(cls, value: str | None, info: ValidationInfo) -> str | None:
+        """A folder by its absolute path, for processes that run in another. Documents may have several places."""
+        if value is None:
+            return None
+        places = value.split(",") if info.field_name == "documents_url" else [value]
+        return ",".join(map(_place, places))
 
     @model_validator(mode="after")
     def _whole_security(self) -> Settings:
@@ -372,12 +380,17 @@ class Settings(BaseSettings):
         return self.data_dir / "cards"
 
     @property
-    def evidence_path(self) -> Path:
-        """The folder of the evidence store."""
-        url = self.evidence_url
-        if url is None:
-            return self.data_dir / "evidence"
-        return Path(urlsplit(url).path if url.startswith("file:") else url).expanduser().absolute()
+    def evidence(self) -> str:
+        """The evidence store: a folder's path, or `s3://BUCKET/PREFIX`."""
+        return self.evidence_url or str(self.data_dir / "evidence")
+
+    def documents(self) -> DocumentRules:
+        """Which texts requests may refer to; `glassbox submit` puts them in the first place."""
+        from glassbox.contract.documents import DocumentRules
+
+        places = (self.documents_url or str(self.data_dir / "documents")).split(",")
+        locations = tuple((place if place.startswith("s3:") else f"file://{place}") + "/" for place in places)
+        return DocumentRules(locations, self.document_max_bytes, self.documents_max_bytes)
 
     def make_data_dir(self) -> Path:
         """The data folder, made if it is not there, closed to others. Raises `SettingsError`."""
@@ -414,7 +427,8 @@ class Settings(BaseSettings):
         made = {
             "signing_key_file": keys / "signing.key",
             "id_key_file": keys / "id.key",
-            "evidence_url": self.evidence_path,
+            "evidence_url": self.evidence,
+            "documents_url": self.data_dir / "documents",
         }
         if name in made:
             return made[name], "default"
@@ -466,6 +480,17 @@ def up_lock(data_dir: Path) -> Iterator[None]:
                     ) from None
                 time.sleep(0.1)  # it may be no more than a client that looks whether `up` runs
         yield
+
+
+def _place(place: str) -> str:
+    place = place.strip()
+    if place.startswith("s3://"):
+        if not _BUCKET.fullmatch(place):
+            raise ValueError("must be s3://BUCKET or s3://BUCKET/PREFIX, of A-Z a-z 0-9 . _ -")
+        return place.rstrip("/")
+    if urlsplit(place).scheme not in ("", "file"):
+        raise ValueError("must be a folder (a path or file:///path) or an S3-compatible bucket (s3://BUCKET/PREFIX)")
+    return str(Path(place.removeprefix("file://")).expanduser().absolute())
 
 
 def _make_once(path: Path, text: str) -> str:

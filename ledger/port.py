@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from glassbox.contract.canonical import CanonicalError, sha256_hex
 from glassbox.contract.record import RecordError
+
+if TYPE_CHECKING:
+    from glassbox.contract.request import JudgeInput, TaskInput
 
 Record = Mapping[str, Any]
 """A Record v1 as plain JSON values (glassbox.contract.record)."""
@@ -139,6 +142,27 @@ class StoreError(Exception):
 
 class StoreUnavailable(StoreError):
     """Store trouble: disk full, read-only, gone. Wait and try again."""
+
+
+class StoreRefused(StoreError):
+    """A place that cannot keep what an evidence store promises, however long one waits."""
+
+
+class DocumentMissing(StoreError):
+    """A request refers to a document that is not there, or where nothing is read."""
+
+
+class DocumentChanged(StoreError):
+    """A request refers to a document of other bytes than stand there, or they are no text."""
+
+
+class Documents(Protocol):
+    """The texts that requests refer to (claim check)."""
+
+    async def read(self, given: "TaskInput") -> "JudgeInput":
+        """With the text of every reference, its digest checked. Raises DocumentMissing, DocumentChanged,
+        StoreUnavailable."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,13 @@ class ObjectStore(Protocol):
     async def close(self) -> None: ...
 
 
+def checked_name(name: str) -> str:
+    """The name, if a store takes it. Raises ValueError."""
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST:
+        raise ValueError(f"not a name in an evidence store: {name[:40]!r}")
+    return name
+
+
 class FolderStore:
     """Objects as files of mode 600: OWNER/evidence/KIND/DIGEST is `ROOT/OW/OWNER/evidence,KIND,DIGEST`.
 
@@ -92,9 +99,7 @@ class FolderStore:
 
     def _place(self, name: str) -> tuple[Path, str]:
         """(folder, file name)"""
-        if not _NAME.fullmatch(name) or len(name) > _LONGEST:
-            raise ValueError(f"not a name in an evidence store: {name[:40]!r}")
-        owner, _, rest = name.partition("/")
+        owner, _, rest = checked_name(name).partition("/")
         return self._folder(owner), rest.replace("/", ",")
 
     def _folder(self, owner: str) -> Path:

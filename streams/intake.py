@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from glassbox.contract.canonical import CanonicalError
+from glassbox.contract.documents import DocumentRules
 from glassbox.contract.events import Announced, JudgeTask, Receipt, Source
 from glassbox.contract.policy import Policy
 from glassbox.contract.request import ContractError, EvaluationRequest, keyed_digest, parse_request
@@ -32,7 +33,7 @@ _OVERHEAD = 256 * 1024
 class Intake:
     """`needs`: worker kind -> the `JudgeInput` fields that its judge reads. `default_policy` judges requests that
     name none. `id_key`: the secret under which ids are derived and session ids are hidden. `admission`: when requests
-    wait for the judges."""
+    wait for the judges. `documents`: which texts requests may refer to."""
 
     outbox: Outbox
     vault: Vault
@@ -41,6 +42,7 @@ class Intake:
     needs: Mapping[str, frozenset[str]]
     id_key: bytes
     admission: Admission
+    documents: DocumentRules = field(default_factory=DocumentRules)
     _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     async def handle(self, record: Record, token: Token) -> None:
@@ -50,6 +52,7 @@ class Intake:
             parsed = parse_request(record.value, self.policies)
             metrics.UNKNOWN_FIELDS.inc(len(parsed.unknown))
             request = parsed.request
+            self.documents.check(request)
             content = request.canonical()
         except (ContractError, CanonicalError) as error:
             await self._refuse(record, Reason("contract", error.field, error.reason))

@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from glassbox.contract.canonical import canonical
 from glassbox.contract.events import Judged, JudgeTask
+from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Failed, NotApplicable, Scored
 from judges.port import Case, Judgement, ResponseCache
-from ledger.port import StoreError, StoreUnavailable, Tombstone, Vault
+from ledger.port import DocumentChanged, DocumentMissing, Documents, StoreError, StoreUnavailable, Tombstone, Vault
 from streams import metrics
 from streams.acks import Token
 from streams.clock import BrokerClock, monotonic
@@ -29,12 +30,14 @@ Verdicts = tuple[Scored | NotApplicable | Failed, ...]
 
 @dataclass(frozen=True)
 class Worker:
-    """`answer` judges a case and never raises (judges.run.answer bound to this kind's judge)."""
+    """`answer` judges a case and never raises (judges.run.answer bound to this kind's judge). `documents`: the texts
+    that requests refer to; None: none is at hand."""
 
     kind: str
     answer: Callable[[Case], Awaitable[Judgement]]
     outbox: Outbox
     vault: Vault
+    documents: Documents | None = None
     clock: BrokerClock = field(default_factory=BrokerClock)
 
     async def handle(self, record: Record, token: Token) -> None:
@@ -79,15 +82,31 @@ class Worker:
             return _all_failed(task, "erased"), None
         if stands is None or stands.digest != task.request_digest:
             return _all_failed(task, "request_lost"), None
+        try:
+            given = await self._read(task, until)
+        except DocumentMissing:
+            return _all_failed(task, "document_missing"), None
+        except DocumentChanged:
+            return _all_failed(task, "document_changed"), None
+        except StoreUnavailable:
+            return _all_failed(task, "store_unavailable"), None
         cache = _Cache(self.vault.cache(task.evaluation_id, stands.salt))
         started = monotonic()
-        judgement = await self.answer(Case(task.evaluation_id, task.input, task.settings, until, cache))
+        judgement = await self.answer(Case(task.evaluation_id, given, task.settings, until, cache))
         metrics.JUDGEMENT_SECONDS.labels(kind=self.kind).observe(monotonic() - started)
         try:
             digest = await patiently(lambda: self._store(task, judgement, stands.salt), monotonic() + _MARGIN_S)
         except StoreUnavailable:
             return _all_failed(task, "store_unavailable"), None
         return judgement.verdicts, digest
+
+    async def _read(self, task: JudgeTask, until: float) -> JudgeInput:
+        documents = self.documents
+        if not task.input.references():
+            return task.input.read({})
+        if documents is None:
+            raise DocumentMissing("this worker reads no documents")
+        return await patiently(lambda: documents.read(task.input), until)
 
     async def _store(self, task: JudgeTask, judgement: Judgement, salt: bytes) -> str:
         """Evidence is in the store before the answer is in the log. Returns the digest that the record will cite."""

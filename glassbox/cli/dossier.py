@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from glassbox.settings import Settings
     from ledger.evidence import EvidenceVault
     from ledger.port import Ledger, Receipt, StoredRequest
-    from ledger.store import FolderStore
+    from ledger.store import ObjectStore
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def dossier_of(bundle: bytes) -> Dossier:
 class Archive:
     """Reading side of the ledger and a data folder's evidence store."""
 
-    def __init__(self, ledger: Ledger, store: FolderStore, vault: EvidenceVault) -> None:
+    def __init__(self, ledger: Ledger, store: ObjectStore, vault: EvidenceVault) -> None:
         self._ledger, self._store, self._vault = ledger, store, vault
 
     async def dossier(self, evaluation_id: str) -> Dossier:
@@ -171,13 +171,13 @@ def _subsets(by_kind: Mapping[str, list[str]]) -> Any:
 async def archive(settings: Settings) -> AsyncIterator[Archive]:
     """The ledger, and the evidence of the data folder. Raises `LedgerError` where there is none."""
     from glassbox.cli.ledgers import open_reader
+    from glassbox.cli.stores import evidence_store
     from ledger.evidence import EvidenceVault
-    from ledger.store import FolderStore
 
     async with AsyncExitStack() as stack:
         ledger = open_reader(settings)
         stack.push_async_callback(ledger.close)
-        store = FolderStore(settings.evidence_path)
+        store = evidence_store(settings)
         vault = EvidenceVault(store)
         stack.push_async_callback(vault.close)
         yield Archive(ledger, store, vault)

@@ -60,12 +60,12 @@ _SAYS: dict[_Result, str] = {
 
 
 async def _erase(settings: Settings, ids: list[str], ahead: bool) -> dict[str, _Result]:
+    from glassbox.cli.stores import evidence_store_to_write
     from glassbox.contract.events import rfc3339
     from ledger.evidence import EvidenceVault
     from ledger.port import Tombstone
-    from ledger.store import FolderStore
 
-    vault = EvidenceVault(FolderStore(settings.evidence_path))
+    vault = EvidenceVault(await evidence_store_to_write(settings))
     results: dict[str, _Result] = {}
     try:
         for evaluation_id in ids:

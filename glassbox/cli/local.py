@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING, Any
 from glassbox.cli.errors import CommandError
 from glassbox.cli.inputs import Line
 from glassbox.cli.response_cache import SealedResponses
+from glassbox.cli.stores import documents
 from glassbox.cli.wiring import make_judge, own_judges
 from glassbox.contract.canonical import CanonicalError
 from glassbox.contract.composite import compose
 from glassbox.contract.policy import Policy
 from glassbox.contract.request import ContractError, EvaluationRequest, keyed_digest, parse_request
-from glassbox.contract.verdict import part_row
+from glassbox.contract.verdict import Failed, part_row
 from judges.agreement import with_agreement
-from judges.port import Case, Judge, Models, ResponseCache
+from judges.port import Case, Judge, Judgement, Models, ResponseCache
 from judges.run import answer
+from ledger.port import DocumentChanged, StoreError
 
 if TYPE_CHECKING:
     from glassbox.contract.agreement import AgreementCard
     from glassbox.settings import Settings
     from judges.llm import ClientStats, EndpointClient
+    from ledger.documents import StoredDocuments
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class Result:
 class Bench:
     """The judges of this process, each made when the first request needs it. `judge` may run many times at once.
 
-    `cards`: agreement cards by digest. `models`: those of this process. `only`: the worker kinds that judge, by
-    default all of the policy. `cache`: where models' answers are kept.
+    `cards`: agreement cards by digest. `documents`: the texts that requests refer to. `models`: those of this process.
+    `only`: the worker kinds that judge, by default all of the policy. `cache`: where models' answers are kept.
     """
 
     def __init__(
@@ -56,12 +59,14 @@ class Bench:
         default: str,
         id_key: Callable[[], bytes],
         cards: Mapping[str, AgreementCard],
+        documents: StoredDocuments,
         models: Models,
         only: Collection[str] | None = None,
         cache: ResponseCache | None = None,
     ) -> None:
         self._client, self._policies, self._default, self._id_key = client, policies, default, id_key
         self._cards, self._models, self._only, self._cache = cards, models, only, cache
+        self._documents = documents
         self._judges: dict[str, Judge] = {}
 
     def _judge(self, kind: str) -> Judge:
@@ -83,6 +88,7 @@ class Bench:
         number, raw = line
         try:
             request = parse_request(raw, self._policies).request
+            self._documents.rules.check(request)
             content = request.canonical()
         except (ContractError, CanonicalError) as error:
             return Result(number, refused=(error.field or "body", error.reason))
@@ -108,7 +114,11 @@ class Bench:
     async def _answer(self, kind: str, evaluation_id: str, request: EvaluationRequest, policy: Policy) -> Any:
         judge = self._judge(kind)
         deadline = time.monotonic() + float(policy.deadline_s)
-        given = request.judge_input(judge.needs)
+        try:
+            given = await self._documents.read(request.judge_input(judge.needs))
+        except StoreError as error:
+            cause = "document_changed" if isinstance(error, DocumentChanged) else "document_missing"
+            return kind, Judgement(tuple(Failed(part=part, cause=cause) for part in policy.kind_settings(kind)), {})
         case = Case(evaluation_id, given, policy.kind_settings(kind), deadline, self._cache)
         return kind, with_agreement(await answer(judge, case), case, self._cards)
 
@@ -141,7 +151,9 @@ async def bench(
         if cache:
             kept = SealedResponses(settings.make_data_dir() / "judge-cache.sqlite", settings.id_key())
             stack.callback(kept.close)
-        made = Bench(client, by_name, default, settings.id_key, cards, settings.models(), only, kept)
+        made = Bench(
+            client, by_name, default, settings.id_key, cards, documents(settings), settings.models(), only, kept
+        )
         stack.push_async_callback(made.close)
         yield made
 

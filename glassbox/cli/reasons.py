@@ -65,13 +65,17 @@ def suspected(evidence: Mapping[str, Evidence], request: Mapping[str, Any] | Non
         for row in kind.get("injection_suspected") or []:
             field, index, (start, end), rule = row["field"], row["index"], row["span"], row["rule"]
             name = field if index is None else f"{field}[{index}]"
-            words = f"characters {start} to {end}" if request is None else _words(request, field, index, start, end)
+            words = _words(request or {}, field, index, start, end)
             found[field, index, start, end, rule] = f"{name}: {plain(rule)}, {words}"
     return list(found.values())
 
 
 def _words(request: Mapping[str, Any], field: str, index: int | None, start: int, end: int) -> str:
-    text = request[field] if index is None else request[field][index]["text"]
+    text = request.get(field)
+    if isinstance(text, list) and index is not None:
+        text = text[index].get("text")
+    if text is None:  # erased, or only referred to
+        return f"characters {start} to {end}"
     words = text[start:end]
     if any(map(str.isprintable, words)):
         return quoted(words)

@@ -25,9 +25,11 @@ from judges.llm.recorded import NOT_RECORDED, RecordedClient, recorded_endpoint
 from judges.llm.retry import ANSWERED
 from judges.port import Case, Judge
 from judges.run import answer
+from ledger.port import StoreError
 
 if TYPE_CHECKING:
     from glassbox.cli.dossier import Dossier
+    from ledger.port import Documents
 
 Source = Literal["raw outputs", "request", "verdict"]
 """What a part was recomputed from; `request` where no model was asked, `verdict` where it was not recomputed."""
@@ -95,8 +97,9 @@ class Recomputation:
         return True
 
 
-async def recompute(dossier: Dossier, fence_key: bytes | None) -> Recomputation:
+async def recompute(dossier: Dossier, fence_key: bytes | None, documents: Documents) -> Recomputation:
     """Recompute a scorecard. `fence_key`: the id key under which its prompts were fenced, None for a reader without.
+    `documents`: the texts that its request refers to.
 
     Raises `CommandError` where nothing was judged under the id, `PolicyError` for a policy that this build cannot
     read.
@@ -105,7 +108,7 @@ async def recompute(dossier: Dossier, fence_key: bytes | None) -> Recomputation:
     if record["kind"] != "scorecard" or dossier.policy is None:
         raise CommandError(f"{record['evaluation_id']} is a {record['kind']}: nothing was judged under it")
     policy = Policy.from_document(dossier.policy)
-    kinds = tuple([await _kind(dossier, policy, kind, fence_key or b"") for kind in policy.kinds()])
+    kinds = tuple([await _kind(dossier, policy, kind, fence_key or b"", documents) for kind in policy.kinds()])
     try:
         check_record(dict(record), dossier.policy)
         arithmetic: tuple[str, ...] = ()
@@ -117,12 +120,12 @@ async def recompute(dossier: Dossier, fence_key: bytes | None) -> Recomputation:
     return Recomputation(kinds, arithmetic, composite, fence_key is not None)
 
 
-async def _kind(dossier: Dossier, policy: Policy, kind: str, fence_key: bytes) -> Kind:
+async def _kind(dossier: Dossier, policy: Policy, kind: str, fence_key: bytes, documents: Documents) -> Kind:
     rows = {row["part"]: row for row in dossier.record["parts"] if row["part"] in policy.kind_settings(kind)}
     if kind not in dossier.sealed or dossier.request is None:
         return Kind(kind, tuple(_unsealed(dossier, row) for row in rows.values()))
     try:
-        return await _again(dossier, policy, kind, rows, fence_key)
+        return await _again(dossier, policy, kind, rows, fence_key, documents)
     except CommandError as error:
         why = str(error)
     except (LookupError, TypeError, ValueError) as error:  # what another build wrote need not have our form
@@ -131,12 +134,17 @@ async def _kind(dossier: Dossier, policy: Policy, kind: str, fence_key: bytes) -
 
 
 async def _again(
-    dossier: Dossier, policy: Policy, kind: str, rows: Mapping[str, Mapping[str, Any]], fence_key: bytes
+    dossier: Dossier,
+    policy: Policy,
+    kind: str,
+    rows: Mapping[str, Mapping[str, Any]],
+    fence_key: bytes,
+    documents: Documents,
 ) -> Kind:
     sealed = dossier.sealed[kind]
     told = {verdict["part"]: verdict for verdict in sealed["verdicts"]}
     client = _client(dossier, sealed, fence_key)
-    now, evidence = await _judged(dossier, policy, kind, _judge(dossier, kind, client))
+    now, evidence = await _judged(dossier, policy, kind, _judge(dossier, kind, client), documents)
     parts = tuple(_part(dossier, row, told.get(part), now[part], sealed["evidence"]) for part, row in rows.items())
     differs = None
     if all(part.result == "equal" for part in parts):
@@ -181,15 +189,17 @@ def _calls(evidence: Any) -> Iterator[Mapping[str, Any]]:
 
 
 async def _judged(
-    dossier: Dossier, policy: Policy, kind: str, judge: Judge
+    dossier: Dossier, policy: Policy, kind: str, judge: Judge, documents: Documents
 ) -> tuple[dict[str, Scored | NotApplicable | Failed], Any]:
     """Verdicts by part, and the evidence as JSON, exactly as a worker comes to them."""
     assert dossier.request is not None
     request = EvaluationRequest.model_validate(strict_loads(dossier.request.request, max_depth=64))
     until = time.monotonic() + max(LEAST_S, float(policy.deadline_s))
-    case = Case(dossier.record["evaluation_id"], request.judge_input(judge.needs), policy.kind_settings(kind), until)
     try:
-        made = await answer(judge, case)
+        given = await documents.read(request.judge_input(judge.needs))
+        made = await answer(judge, Case(dossier.record["evaluation_id"], given, policy.kind_settings(kind), until))
+    except StoreError as error:
+        raise CommandError(str(error)) from None
     finally:
         await judge.close()
     return {verdict.part: verdict for verdict in made.verdicts}, strict_loads(canonical(made.evidence), max_depth=64)

@@ -51,11 +51,13 @@ def recompute(
     Example: glassbox recompute transit-fare-01
     """
     from glassbox.cli.recomputation import recompute as again
+    from glassbox.cli.stores import documents
+    from glassbox.settings import Settings
 
     if (evaluation_id is None) == (file is None):
         raise typer.BadParameter("give an evaluation id, or --file with a bundle")
     dossier, key = _stored(evaluation_id) if evaluation_id is not None else (_disclosed(file or Path()), None)
-    made = asyncio.run(again(dossier, key))
+    made = asyncio.run(again(dossier, key, documents(Settings.load())))
     if as_json:
         print(json.dumps(_to_json(dossier, made), ensure_ascii=False))
     else:

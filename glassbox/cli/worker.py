@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from judges.port import Case, Judge, Judgement
     from ledger.evidence import EvidenceVault
     from ledger.port import Ledger
+    from ledger.store import ObjectStore
     from streams.faust_app import Role
     from streams.reading import Consumer
 
@@ -64,7 +65,6 @@ class RoleProcess:
     async def run(self) -> int:
         from judges.registry import QUICK
         from ledger.evidence import EvidenceVault
-        from ledger.store import FolderStore
         from streams.access import access
         from streams.acks import OrderedAcks
         from streams.admin import check_topics
@@ -102,7 +102,7 @@ class RoleProcess:
                 ) from None
             resources.push_async_callback(runner.cleanup)
             log.info("%s serves /metrics, /live and /ready on %s:%d", role, settings.metrics_host, port)
-            vault = EvidenceVault(FolderStore(settings.evidence_path))
+            vault = EvidenceVault(await self._store())
             resources.push_async_callback(vault.close)
             # a judgement is long: small polls leave the rest to other workers of the kind
             on_models = role == "structure" and (settings.entity_model or settings.relation_model)
@@ -116,6 +116,7 @@ class RoleProcess:
             return await process.run()
 
     async def _consumer(self, process: Role, vault: EvidenceVault, resources: AsyncExitStack) -> Consumer:
+        from glassbox.cli.stores import documents
         from judges.agreement import with_agreement
         from judges.port import NEEDS
         from judges.run import answer
@@ -137,8 +138,10 @@ class RoleProcess:
             backlog = KafkaBacklog(settings.broker(), dict.fromkeys(k for p in policies.values() for k in p.kinds()))
             resources.push_async_callback(backlog.close)
             admission = Admission(backlog)
-            needs = {**NEEDS, **own}
-            intake = Intake(process.outbox, vault, policies, settings.policy, needs, settings.id_key(), admission)
+            needs, rules = {**NEEDS, **own}, settings.documents()
+            intake = Intake(
+                process.outbox, vault, policies, settings.policy, needs, settings.id_key(), admission, rules
+            )
             return Pool(intake.handle, acks, process.in_flight, size=settings.worker_pool)
         if self.role == "join":
             closed = FaustClosedIds(process.app, settings.broker().partitions)
@@ -156,7 +159,7 @@ class RoleProcess:
         async def judged(case: Case) -> Judgement:
             return with_agreement(await answer(await asyncio.shield(loading), case), case, cards)
 
-        handler = Worker(self.role, judged, process.outbox, vault)
+        handler = Worker(self.role, judged, process.outbox, vault, documents(settings))
         pool = Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool, give_up=handler.give_up)
         notes = FileNotes(settings.data_dir / STARTS) if settings.broker().embedded else FaustNotes(process.app, acks)
         pool.starts = Starts(notes, reserve=pool.window)
@@ -199,6 +202,18 @@ class RoleProcess:
             task = asyncio.create_task(anchoring.run())
             resources.callback(task.cancel)
         return ledger
+
+    async def _store(self) -> ObjectStore:
+        """The evidence store, once it answers."""
+        from glassbox.cli.stores import evidence_store_to_write
+        from ledger.port import StoreUnavailable
+
+        while True:
+            try:
+                return await evidence_store_to_write(self._settings)
+            except StoreUnavailable as error:
+                self._hear(str(error))
+                await asyncio.sleep(1.0)
 
     def _hear(self, trouble: str | None) -> None:
         if trouble != self._trouble and trouble is not None:

@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter
 from glassbox.contract.composite import compose
 from glassbox.contract.record import SCHEMA_VERSION, SCORECARD_FIELDS
 from glassbox.contract.record import reference_record as dated_reference
-from glassbox.contract.request import JudgeInput, Model
+from glassbox.contract.request import Model, TaskInput
 from glassbox.contract.verdict import Failed, Frozen, Verdict
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -47,7 +47,7 @@ class JudgeTask(Frozen):
     intake_run: str
     deadline_s: float
     settings: dict[str, dict[str, Any]]
-    input: JudgeInput
+    input: TaskInput
 
 
 class Announced(Frozen):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hmac
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from glassbox.contract.canonical import CanonicalError, canonical, showable, strict_loads
 from glassbox.contract.record import RESERVED_PREFIXES
@@ -57,7 +57,7 @@ Score = Annotated[float, BeforeValidator(lambda v: _finite(v) if isinstance(v, f
 
 
 class Document(_Input):
-    """A source document. A plain string stands for `{"text": …}`."""
+    """A source document as judges read it."""
 
     id: Name | None = None
     text: str
@@ -65,6 +65,51 @@ class Document(_Input):
 
 class Passage(Document):
     """A retrieved passage; `score` is the retriever's, on any scale, higher is better unless the policy says not."""
+
+    score: Score | None = None
+    document_id: Name | None = None
+
+
+class TextReference(_Input):
+    """Where a text lies that does not travel with the request: its object, the SHA-256 of its bytes (hexadecimal), and
+    their number."""
+
+    uri: Annotated[str, Field(min_length=1, max_length=1024)]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    size: Annotated[int, Field(ge=0)]
+
+
+class GivenDocument(_Input):
+    """A source document as a producer gives it: its text, or a reference to it. A plain string stands for
+    `{"text": …}`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["text"], "properties": {"text": {"type": "string"}}},
+                {"required": ["reference"], "properties": {"reference": {"type": "object"}}},
+            ]
+        }
+    )
+
+    id: Name | None = None
+    text: str | None = None
+    reference: TextReference | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> GivenDocument:
+        if (self.text is None) == (self.reference is None):
+            raise ValueError("must have either text or reference")
+        return self
+
+    def _read(self, texts: Mapping[TextReference, str]) -> dict[str, Any]:
+        """The fields of the document that judges read."""
+        fields = self.model_dump(exclude={"reference"})
+        return fields if self.reference is None else {**fields, "text": texts[self.reference]}
+
+
+class GivenPassage(GivenDocument):
+    """A retrieved passage as a producer gives it; `score` as in `Passage`."""
 
     score: Score | None = None
     document_id: Name | None = None
@@ -82,7 +127,9 @@ class EvaluationRequest(_Input):
 
     query: Text
     answer: Text
-    retrieved_passages: Annotated[list[Annotated[Passage, BeforeValidator(_as_object)]], Field(max_length=MAX_PASSAGES)]
+    retrieved_passages: Annotated[
+        list[Annotated[GivenPassage, BeforeValidator(_as_object)]], Field(max_length=MAX_PASSAGES)
+    ]
     evaluation_id: str | None = None
     session_id: Name | None = None
     model: Model | None = None
@@ -90,7 +137,7 @@ class EvaluationRequest(_Input):
     reference_answer: Text | None = None
     retrieved_entities: list[Name] | None = None
     chunk_scores: list[Score] | None = None
-    source_documents: list[Annotated[Document, BeforeValidator(_as_object)]] | None = None
+    source_documents: list[Annotated[GivenDocument, BeforeValidator(_as_object)]] | None = None
     policy: Name | None = None
     metadata: Annotated[dict[Name, str], Field(max_length=16)] | None = None
     tenant: Name | None = None
@@ -131,15 +178,22 @@ class EvaluationRequest(_Input):
         scores = [p.score for p in self.retrieved_passages]
         return [s for s in scores if s is not None] if scores and None not in scores else None
 
-    def judge_input(self, needs: Collection[str]) -> JudgeInput:
+    def judge_input(self, needs: Collection[str]) -> TaskInput:
         """Only the fields that a judge declares it needs."""
         values = {name: getattr(self, name) for name in needs if name != "chunk_scores"}
         if "chunk_scores" in needs:
             values["chunk_scores"] = self.scores()
-        return JudgeInput(**values)
+        return TaskInput(**values)
+
+    def references(self) -> Iterator[tuple[str, TextReference]]:
+        """(field, reference) of every text that does not travel with the request."""
+        for field in ("retrieved_passages", "source_documents"):
+            for n, given in enumerate(getattr(self, field) or ()):
+                if given.reference is not None:
+                    yield f"{field}[{n}].reference", given.reference
 
 
-class JudgeInput(_Input):
+class _Texts(_Input):
     """The request fields that judges read, each optional: a task carries only what its kind needs.
 
     `chunk_scores` is aligned with `retrieved_passages`, wherever the producer put the scores.
@@ -147,12 +201,38 @@ class JudgeInput(_Input):
 
     query: str | None = None
     answer: str | None = None
-    retrieved_passages: list[Passage] | None = None
-    source_documents: list[Document] | None = None
     reference_answer: str | None = None
     retrieved_entities: list[str] | None = None
     chunk_scores: list[float] | None = None
     model: Model | None = None
+
+
+class JudgeInput(_Texts):
+    """What a judge reads."""
+
+    retrieved_passages: list[Passage] | None = None
+    source_documents: list[Document] | None = None
+
+
+class TaskInput(_Texts):
+    """What a judge is to read, before references are followed."""
+
+    retrieved_passages: list[GivenPassage] | None = None
+    source_documents: list[GivenDocument] | None = None
+
+    def references(self) -> set[TextReference]:
+        every = (*(self.retrieved_passages or ()), *(self.source_documents or ()))
+        return {given.reference for given in every if given.reference is not None}
+
+    def read(self, texts: Mapping[TextReference, str]) -> JudgeInput:
+        """With the text of every reference."""
+        values = {name: getattr(self, name) for name in _Texts.model_fields}
+        passages, documents = self.retrieved_passages, self.source_documents
+        if passages is not None:
+            values["retrieved_passages"] = [Passage(**given._read(texts)) for given in passages]
+        if documents is not None:
+            values["source_documents"] = [Document(**given._read(texts)) for given in documents]
+        return JudgeInput(**values)
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,12 @@ SHAPES: dict[str, Schema] = {
     "EvaluationRequest.reference_answer": _NOT_BLANK,
     "EvaluationRequest.retrieved_passages": {
         "type": "array",
-        "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Passage"}]},
+        "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/GivenPassage"}]},
         "maxItems": 1000,
     },
     "EvaluationRequest.source_documents": {
         "type": "array",
-        "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Document"}]},
+        "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/GivenDocument"}]},
     },
     "EvaluationRequest.evaluation_id": _OWN_ID,
     "EvaluationRequest.supersedes": _OWN_ID,
@@ -86,8 +86,11 @@ MODELS = {
     "same as leaving it out. A duplicated key, a lone surrogate, a NUL, a number that is not finite, an integer that a "
     "double does not hold and nesting deeper than 32 levels are refused; what is refused becomes a dead letter with "
     "field and reason in its headers.",
-    "Passage": "A retrieved passage. A plain string stands for an object with only `text`.",
-    "Document": "A source document. A plain string stands for an object with only `text`.",
+    "GivenPassage": "A retrieved passage: its `text`, or a `reference` to it. A plain string stands for an object with "
+    "only `text`.",
+    "GivenDocument": "A source document: its `text`, or a `reference` to it. A plain string stands for an object with "
+    "only `text`.",
+    "TextReference": "Where a text lies that does not travel with the request: UTF-8 without a NUL.",
     "Model": "The model that wrote the answer.",
     "policies": "The `[policy.NAME]` tables of glassbox.toml: each is laid over the shipped policy of that name, if "
     "there is one, else over the defaults. Other tables of the file are not described here.",
@@ -121,7 +124,7 @@ MODELS = {
     "Method": "How a number was made. Two numbers compare only where their methods are equal. The record carries the "
     "SHA-256 of this object's RFC 8785 bytes.",
     "JudgeTask": "intake -> the workers of one kind, on glassbox.judge.KIND; key: the evaluation id.",
-    "JudgeInput": "The fields of the request that this kind needs; the others are absent or null.",
+    "TaskInput": "The fields of the request that this kind needs; the others are absent or null.",
     "Announced": "intake -> join, on glassbox.results: an evaluation is open and its tasks are in the log.",
     "Source": "Where the request stands in the log.",
     "Judged": "worker -> join, on glassbox.results: one kind's verdicts, one for each of its enabled parts.",
@@ -175,7 +178,12 @@ FIELDS = {
     "EvaluationRequest.schema_version": f"Version of this contract; this pipeline reads major {SUPPORTED_MAJOR}.",
     "id": "Your own id of it.",
     "text": "The text, as it was.",
-    "Passage.score": "The retriever's score; finite, any scale.",
+    "reference": "In place of a text that is too large for a message.",
+    "uri": "One of the places that the pipeline's GLASSBOX_DOCUMENTS_URL names (s3://BUCKET/PREFIX/ or "
+    "file:///FOLDER/), followed by a path of A-Z a-z 0-9 . _ - and /. Nothing else is ever read.",
+    "sha256": "SHA-256 of the bytes, which is checked when they are read.",
+    "size": "Number of bytes.",
+    "GivenPassage.score": "The retriever's score; finite, any scale.",
     "document_id": "The document that it was cut from.",
     "provider": "Who serves the model.",
     "name": "The model's name.",
@@ -238,8 +246,8 @@ FIELDS = {
     "JudgeTask.deadline_s": "Seconds from this task's append to its topic.",
     "settings": "Part -> its settings: exactly the parts of this kind that the policy enables.",
     "input": "What there is to judge.",
-    "JudgeInput.model": "The model that wrote the answer, where a judge must know whether it judges itself.",
-    "JudgeInput.chunk_scores": "Aligned with retrieved_passages, wherever the producer put them.",
+    "TaskInput.model": "The model that wrote the answer, where a judge must know whether it judges itself.",
+    "TaskInput.chunk_scores": "Aligned with retrieved_passages, wherever the producer put them.",
     "type": "Tells the messages of one topic apart.",
     "requested_at": "The request's broker timestamp, milliseconds since 1970.",
     "Announced.model": "As in the request.",

@@ -56,6 +56,8 @@ FAILED = frozenset(
         "deadline",
         "store_unavailable",
         "request_lost",
+        "document_missing",
+        "document_changed",
         "erased",
         "no_question",
         "bad_embedding",

@@ -10,6 +10,7 @@ from typing import Any
 
 from glassbox.cli.dossier import Dossier, archive
 from glassbox.cli.recomputation import Part, Recomputation, recompute
+from glassbox.cli.stores import documents, evidence_store
 from glassbox.cli.wiring import make_judge, own_judges
 from glassbox.contract.events import RESULT, rfc3339
 from glassbox.contract.policy import Policy, load_policies
@@ -21,7 +22,6 @@ from judges.port import NEEDS, Judge
 from judges.run import answer
 from ledger.evidence import EvidenceVault
 from ledger.merkle_log import MerkleLog
-from ledger.store import FolderStore
 from streams.admission import Admission
 from streams.intake import Intake
 from streams.join import Card, step
@@ -51,7 +51,7 @@ async def judge_into(
     """Judge requests and put their records on the folder's ledger. `replaced`: judges by kind in place of the real
     ones."""
     settings = settings_of(folder)
-    vault = EvidenceVault(FolderStore(settings.evidence_path))
+    vault = EvidenceVault(evidence_store(settings))
     ledger = MerkleLog.committer(settings.ledger_path, settings.signing_key())
     judges = {kind: replaced.get(kind) or make_judge(kind, client) for kind in policies[policy].kinds()}
     needs = {**NEEDS, **{kind: own.needs for kind, own in own_judges([policies[policy]]).items()}}
@@ -120,7 +120,8 @@ def dossier(folder: Path, evaluation_id: str = ONE) -> Dossier:
 
 
 def again(folder: Path, found: Dossier | None = None) -> Recomputation:
-    return asyncio.run(recompute(found or dossier(folder), settings_of(folder).id_key()))
+    settings = settings_of(folder)
+    return asyncio.run(recompute(found or dossier(folder), settings.id_key(), documents(settings)))
 
 
 def part(made: Recomputation, name: str) -> Part:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from glassbox.cli.stores import evidence_store
 from glassbox.contract.canonical import canonical, strict_loads
 from judges.port import NEEDS
 from ledger.evidence import EvidenceVault, owner
-from ledger.store import FolderStore
 from tests.cli.judged import ONE, SAMPLES, again, dossier, dossiers, judged, part, scorecards, settings_of
 
 pytestmark = pytest.mark.timeout(180)
@@ -47,7 +47,7 @@ def on(command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyP
 def objects(folder: Path, kind: str, evaluation_id: str = ONE) -> list[Path]:
     """The files of an evaluation's `evidence` or `raw` objects."""
     name = owner(evaluation_id)
-    return sorted((settings_of(folder).evidence_path / name[:2] / name).glob(f"{kind},*"))
+    return sorted((Path(settings_of(folder).evidence) / name[:2] / name).glob(f"{kind},*"))
 
 
 def test_every_shipped_sample_is_equal(samples: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_lost_raw_output_cannot_be_recomputed(folder: Path, command: Command) 
 
 def test_what_was_erased_leaves_the_verdicts(folder: Path, command: Command) -> None:
     async def erase() -> None:
-        vault = EvidenceVault(FolderStore(settings_of(folder).evidence_path))
+        vault = EvidenceVault(evidence_store(settings_of(folder)))
         await vault.erase(ONE, "2026-01-01T00:00:00.000Z")
         await vault.close()
 

@@ -18,7 +18,7 @@ from glassbox.contract.events import (
 )
 from glassbox.contract.policy import Policy, load_policies
 from glassbox.contract.record import evidence_digest, record_digest
-from glassbox.contract.request import Document, JudgeInput, Model, Passage
+from glassbox.contract.request import GivenDocument, GivenPassage, Model, TaskInput
 from glassbox.contract.verdict import Method, NotApplicable, Scored
 
 POLICIES = load_policies("")
@@ -110,10 +110,10 @@ TASK = JudgeTask(
     intake_run="r",
     deadline_s=300.0,
     settings=POLICIES["default"].kind_settings("grounding"),
-    input=JudgeInput(
+    input=TaskInput(
         query="q",
-        retrieved_passages=[Passage(text="a", score=1.0, id="p")],
-        source_documents=[Document(text="b")],
+        retrieved_passages=[GivenPassage(text="a", score=1.0, id="p")],
+        source_documents=[GivenDocument(text="b")],
         chunk_scores=[1.0],
     ),
 )

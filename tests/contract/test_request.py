@@ -14,7 +14,7 @@ from glassbox.contract.request import (
     MAX_BODY,
     ContractError,
     EvaluationRequest,
-    JudgeInput,
+    TaskInput,
     parse_request,
     read_request,
 )
@@ -40,6 +40,9 @@ def refusal(raw: bytes | None) -> ContractError:
 
 def without(name: str) -> bytes:
     return json.dumps({key: value for key, value in SOUND.items() if key != name}).encode()
+
+
+REFERENCE = {"uri": "s3://docs/a", "sha256": "ab" * 32, "size": 3}
 
 
 def with_(**changes: Any) -> bytes:
@@ -70,7 +73,21 @@ BAD = {
     "query a number": (with_(query=3), "query", "string"),
     "passages a string": (with_(retrieved_passages="x"), "retrieved_passages", "list"),
     "a passage a number": (with_(retrieved_passages=["x", 3]), "retrieved_passages[1]", "dictionary"),
-    "a passage without text": (with_(retrieved_passages=[{"id": "p"}]), "retrieved_passages[0].text", "is missing"),
+    "a passage without text": (
+        with_(retrieved_passages=[{"id": "p"}]),
+        "retrieved_passages[0]",
+        "either text or reference",
+    ),
+    "text and reference": (
+        with_(retrieved_passages=[{"text": "a", "reference": REFERENCE}]),
+        "retrieved_passages[0]",
+        "either text or reference",
+    ),
+    "a digest in capitals": (
+        with_(source_documents=[{"reference": {**REFERENCE, "sha256": "AB" * 32}}]),
+        "source_documents[0].reference.sha256",
+        "pattern",
+    ),
     "1001 passages": (with_(retrieved_passages=["x"] * 1001), "retrieved_passages", "1000 items"),
     "scores too few": (with_(chunk_scores=[0.5]), "chunk_scores", "one number a passage: 1 for 2"),
     "scores too many": (with_(chunk_scores=[1, 2, 3]), "chunk_scores", "3 for 2"),
@@ -187,8 +204,8 @@ def test_scores_wherever_they_were_given() -> None:
 def test_a_judge_sees_what_it_needs() -> None:
     request = parse(retrieved_passages=SCORED, reference_answer="1894", evaluation_id="e1")
     seen = request.judge_input(["answer", "chunk_scores"])
-    assert seen == JudgeInput(answer=SOUND["answer"], chunk_scores=[0.5, 0.25])
-    assert JudgeInput.model_validate_json(seen.model_dump_json()) == seen
+    assert seen == TaskInput(answer=SOUND["answer"], chunk_scores=[0.5, 0.25])
+    assert TaskInput.model_validate_json(seen.model_dump_json()) == seen
 
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8)

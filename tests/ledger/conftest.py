@@ -1,9 +1,11 @@
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from ledger.objects import BucketStore, Objects
 from tests.ledger.fabric.fixtures import (
     chaincode_binary,
     fabric,
@@ -12,6 +14,7 @@ from tests.ledger.fabric.fixtures import (
     fabric_of_two,
     pytest_collection_modifyitems,
 )
+from tests.ledger.s3 import S3, lacking
 
 HFC_PYTHON = Path(__file__).parents[2] / ".venv-hfc" / "bin" / "python"
 
@@ -24,6 +27,23 @@ __all__ = [
     "hfc_python",
     "pytest_collection_modifyitems",
 ]
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoReturn]) -> Iterator[S3]:
+    """An S3-compatible server without a bucket."""
+    if sentence := lacking():
+        missing(sentence)
+    with S3(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> BucketStore:
+    """An empty store in a bucket."""
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    return BucketStore(Objects(f"{s3.bucket('evidence')}/{secrets.token_hex(8)}", "GLASSBOX_EVIDENCE_URL"))
 
 
 @pytest.fixture(scope="session")

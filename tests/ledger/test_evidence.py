@@ -24,10 +24,16 @@ def files(root: Path, pattern: str = "*") -> list[Path]:
 
 
 @pytest.fixture
-async def vault(tmp_path: Path) -> AsyncIterator[EvidenceVault]:
+async def folder_vault(tmp_path: Path) -> AsyncIterator[EvidenceVault]:
     made = EvidenceVault(FolderStore(tmp_path))
     yield made
     await made.close()
+
+
+@pytest.fixture(params=["folder_vault", "bucket"])
+def vault(request: pytest.FixtureRequest) -> EvidenceVault:
+    made = request.getfixturevalue(request.param)
+    return made if isinstance(made, EvidenceVault) else EvidenceVault(made)
 
 
 async def put(vault: EvidenceVault, evaluation_id: str = ID) -> StoredRequest:
@@ -87,12 +93,12 @@ async def test_the_cache_is_the_judges_and_keeps_the_first_answer(vault: Evidenc
     assert await cache.get("ab" * 32) == b"first"
 
 
-async def test_only_request_and_receipt_are_readable_on_disk(vault: EvidenceVault, tmp_path: Path) -> None:
-    salt = (await put(vault)).salt
-    await vault.put_evidence(ID, "grounding", EVIDENCE, salt)
-    await vault.put_raw(ID, EVIDENCE, salt)
-    await vault.cache(ID, salt).put("key", EVIDENCE)
-    await vault.put_receipt(ID, {"result": "created"})
+async def test_only_request_and_receipt_are_readable_on_disk(folder_vault: EvidenceVault, tmp_path: Path) -> None:
+    salt = (await put(folder_vault)).salt
+    await folder_vault.put_evidence(ID, "grounding", EVIDENCE, salt)
+    await folder_vault.put_raw(ID, EVIDENCE, salt)
+    await folder_vault.cache(ID, salt).put("key", EVIDENCE)
+    await folder_vault.put_receipt(ID, {"result": "created"})
     contents = {path.name.split(",")[0]: path.read_bytes() for path in files(tmp_path)}
     assert contents.keys() == {"request", "receipt", "evidence", "raw", "cache"}
     assert [name for name, content in contents.items() if b"claims" in content] == []
@@ -100,52 +106,54 @@ async def test_only_request_and_receipt_are_readable_on_disk(vault: EvidenceVaul
     assert ID not in "".join(map(str, files(tmp_path)))
 
 
-async def test_what_was_changed_or_moved_is_damaged_never_wrong(vault: EvidenceVault, tmp_path: Path) -> None:
-    salt = (await put(vault)).salt
-    digest = await vault.put_evidence(ID, "grounding", EVIDENCE, salt)
+async def test_what_was_changed_or_moved_is_damaged_never_wrong(folder_vault: EvidenceVault, tmp_path: Path) -> None:
+    salt = (await put(folder_vault)).salt
+    digest = await folder_vault.put_evidence(ID, "grounding", EVIDENCE, salt)
     (file,) = files(tmp_path, "evidence*")
     whole = file.read_bytes()
     for broken in (b"", whole[:20], whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
         file.write_bytes(broken)
         with pytest.raises(StoreDamaged, match="restore"):
-            await vault.evidence(ID, "grounding", digest, salt)
+            await folder_vault.evidence(ID, "grounding", digest, salt)
     file.with_name(f"evidence,grounding,{'00' * 32}").write_bytes(whole)
     with pytest.raises(StoreDamaged):
-        await vault.evidence(ID, "grounding", "00" * 32, salt)
+        await folder_vault.evidence(ID, "grounding", "00" * 32, salt)
     file.write_bytes(whole)
     with pytest.raises(StoreDamaged):
-        await vault.evidence(ID, "grounding", digest, bytes(32))
-    assert await vault.evidence(ID, "grounding", digest, salt) == EVIDENCE
+        await folder_vault.evidence(ID, "grounding", digest, bytes(32))
+    assert await folder_vault.evidence(ID, "grounding", digest, salt) == EVIDENCE
 
 
 WRONG_TYPES = b'{"callback_url":null,"request":1,"requested_at":"","salt":""}'
 
 
 @pytest.mark.parametrize("broken", [b"", b"[]", b"{}", WRONG_TYPES])
-async def test_a_damaged_request_is_named_as_such(vault: EvidenceVault, tmp_path: Path, broken: bytes) -> None:
-    await put(vault)
+async def test_a_damaged_request_is_named_as_such(folder_vault: EvidenceVault, tmp_path: Path, broken: bytes) -> None:
+    await put(folder_vault)
     (file,) = files(tmp_path, "request")
     file.write_bytes(broken)
     with pytest.raises(StoreDamaged, match=r"request of eval:1 is damaged"):
-        await vault.request(ID)
+        await folder_vault.request(ID)
 
 
-async def test_erasing_leaves_tombstone_and_receipt_and_cannot_be_undone(vault: EvidenceVault, tmp_path: Path) -> None:
-    salt = (await put(vault)).salt
-    other = await put(vault, "other")
-    await vault.put_evidence(ID, "grounding", EVIDENCE, salt)
-    await vault.put_raw(ID, b"raw", salt)
-    await vault.cache(ID, salt).put("key", b"value")
-    await vault.put_receipt(ID, {"result": "created"})
-    await vault.erase(ID, ERASED)
-    await vault.erase(ID, "2027-01-01T00:00:00.000Z")
-    assert await vault.request(ID) == Tombstone(ERASED)
-    assert await vault.put_request(ID, REQUEST, AT) == Tombstone(ERASED)
-    assert await vault.receipt(ID) == {"result": "created"}
+async def test_erasing_leaves_tombstone_and_receipt_and_cannot_be_undone(
+    folder_vault: EvidenceVault, tmp_path: Path
+) -> None:
+    salt = (await put(folder_vault)).salt
+    other = await put(folder_vault, "other")
+    await folder_vault.put_evidence(ID, "grounding", EVIDENCE, salt)
+    await folder_vault.put_raw(ID, b"raw", salt)
+    await folder_vault.cache(ID, salt).put("key", b"value")
+    await folder_vault.put_receipt(ID, {"result": "created"})
+    await folder_vault.erase(ID, ERASED)
+    await folder_vault.erase(ID, "2027-01-01T00:00:00.000Z")
+    assert await folder_vault.request(ID) == Tombstone(ERASED)
+    assert await folder_vault.put_request(ID, REQUEST, AT) == Tombstone(ERASED)
+    assert await folder_vault.receipt(ID) == {"result": "created"}
     folder = tmp_path / owner(ID)[:2] / owner(ID)
     assert sorted(path.name for path in folder.iterdir()) == ["receipt", "request"]
     assert salt.hex().encode() not in (folder / "request").read_bytes()
-    assert await vault.request("other") == other
+    assert await folder_vault.request("other") == other
 
 
 async def test_erasing_what_never_came_keeps_it_out(vault: EvidenceVault) -> None:

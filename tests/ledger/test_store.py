@@ -1,4 +1,4 @@
-"""What an evidence store does, and what a folder of files promises besides."""
+"""What an evidence store does, in a folder or in a bucket, and what a folder of files promises besides."""
 
 import asyncio
 import errno
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ledger.port import StoreUnavailable
-from ledger.store import FolderStore
+from ledger.store import FolderStore, ObjectStore
 
 OWNER = "ab" * 32
 NAME = f"{OWNER}/evidence/grounding/{'cd' * 32}"
@@ -36,25 +36,25 @@ def without_tmpfile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "open", refuse)
 
 
-@pytest.fixture(params=["unnamed", "named"])
+@pytest.fixture(params=["folder", "folder without O_TMPFILE", "bucket"])
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[FolderStore]:
-    if request.param == "named":
+) -> AsyncIterator[ObjectStore]:
+    if request.param == "folder without O_TMPFILE":
         without_tmpfile(monkeypatch)
-    made = FolderStore(tmp_path / "evidence")
+    made = request.getfixturevalue("bucket") if request.param == "bucket" else FolderStore(tmp_path / "evidence")
     yield made
     await made.close()
 
 
-async def test_an_object_is_created_once_and_then_stands(store: FolderStore) -> None:
+async def test_an_object_is_created_once_and_then_stands(store: ObjectStore) -> None:
     assert await store.get(NAME) is None
     assert await store.put_if_absent(NAME, b"first")
     assert not await store.put_if_absent(NAME, b"second")
     assert await store.get(NAME) == b"first"
 
 
-async def test_of_many_at_once_one_creates_and_all_see_it(store: FolderStore) -> None:
+async def test_of_many_at_once_one_creates_and_all_see_it(store: ObjectStore) -> None:
     contents = [bytes([n]) * 1000 for n in range(20)]
     made = await asyncio.gather(*(store.put_if_absent(NAME, content) for content in contents))
     assert made.count(True) == 1
@@ -62,14 +62,14 @@ async def test_of_many_at_once_one_creates_and_all_see_it(store: FolderStore) ->
     assert await store.names(OWNER) == [NAME]
 
 
-async def test_replace_puts_one_in_place_of_another_or_of_none(store: FolderStore) -> None:
+async def test_replace_puts_one_in_place_of_another_or_of_none(store: ObjectStore) -> None:
     await store.replace(NAME, b"one")
     await store.replace(NAME, b"two")
     assert await store.get(NAME) == b"two"
     assert await store.names(OWNER) == [NAME]
 
 
-async def test_deleted_is_gone_and_may_be_deleted_again(store: FolderStore) -> None:
+async def test_deleted_is_gone_and_may_be_deleted_again(store: ObjectStore) -> None:
     await store.put_if_absent(NAME, b"x")
     await store.delete(NAME)
     await store.delete(NAME)
@@ -78,7 +78,7 @@ async def test_deleted_is_gone_and_may_be_deleted_again(store: FolderStore) -> N
     assert await store.names("ef" * 32) == []
 
 
-async def test_owners_do_not_see_each_other(store: FolderStore) -> None:
+async def test_owners_do_not_see_each_other(store: ObjectStore) -> None:
     other = f"{'ab' * 31}cd/request"
     await store.put_if_absent(f"{OWNER}/request", b"1")
     await store.put_if_absent(f"{OWNER}/raw/x", b"2")
@@ -90,13 +90,24 @@ BAD_NAMES = ["request", "", f"{OWNER}/", f"{OWNER}/../x", f"/{OWNER}/x", f"{OWNE
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-async def test_a_name_that_could_leave_the_folder_is_refused(store: FolderStore, name: str) -> None:
+async def test_a_name_that_could_leave_the_folder_is_refused(store: ObjectStore, name: str) -> None:
     with pytest.raises(ValueError, match="not a name"):
         await store.put_if_absent(name, b"x")
 
 
-async def test_files_are_private(store: FolderStore, tmp_path: Path) -> None:
-    await store.put_if_absent(NAME, b"x")
+@pytest.fixture(params=["unnamed", "named"])
+async def folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[FolderStore]:
+    if request.param == "named":
+        without_tmpfile(monkeypatch)
+    made = FolderStore(tmp_path / "evidence")
+    yield made
+    await made.close()
+
+
+async def test_files_are_private(folder: FolderStore, tmp_path: Path) -> None:
+    await folder.put_if_absent(NAME, b"x")
     (file,) = files(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -111,8 +122,8 @@ async def test_trouble_is_a_sentence_without_content(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_full_disk_leaves_nothing_behind(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    await store.put_if_absent(f"{OWNER}/request", b"x")
+async def test_a_full_disk_leaves_nothing_behind(folder: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    await folder.put_if_absent(f"{OWNER}/request", b"x")
 
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -120,11 +131,11 @@ async def test_a_full_disk_leaves_nothing_behind(store: FolderStore, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
         with pytest.raises(StoreUnavailable, match="No space left on device"):
-            await store.put_if_absent(NAME, b"x")
+            await folder.put_if_absent(NAME, b"x")
         with pytest.raises(StoreUnavailable):
-            await store.replace(NAME, b"x")
-    assert await store.names(OWNER) == [f"{OWNER}/request"]
-    assert await store.put_if_absent(NAME, b"x")
+            await folder.replace(NAME, b"x")
+    assert await folder.names(OWNER) == [f"{OWNER}/request"]
+    assert await folder.put_if_absent(NAME, b"x")
 
 
 WRITER = """

@@ -7,7 +7,7 @@ import pytest
 
 from glassbox.contract.canonical import canonical
 from glassbox.contract.events import Judged, JudgeTask
-from glassbox.contract.request import JudgeInput
+from glassbox.contract.request import TaskInput
 from glassbox.contract.verdict import Failed, Scored
 from judges.port import Case, Judgement
 from judges.run import answer
@@ -58,7 +58,7 @@ def task(digest: str, deadline_s: float = 300) -> bytes:
         intake_run="run1",
         deadline_s=deadline_s,
         settings=POLICY.kind_settings("terminology"),
-        input=JudgeInput(answer="a"),
+        input=TaskInput(answer="a"),
     )
     return made.model_dump_json().encode()
 

@@ -163,7 +163,9 @@ async def _verdicts(judges: list[Judge], name: str, request: EvaluationRequest) 
     deadline = time.monotonic() + float(POLICY.deadline_s)
     judgements = await asyncio.gather(
         *(
-            answer(judge, Case(name, request.judge_input(judge.needs), POLICY.kind_settings(judge.kind), deadline))
+            answer(
+                judge, Case(name, request.judge_input(judge.needs).read({}), POLICY.kind_settings(judge.kind), deadline)
+            )
             for judge in judges
         )
     )
