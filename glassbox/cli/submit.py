@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from glassbox.cli.answers import Submission
     from glassbox.cli.inputs import Line
     from glassbox.cli.tracking import Answer
+    from glassbox.settings import Settings
 
 
 def submit(
@@ -28,11 +31,20 @@ def submit(
     rate: Annotated[float | None, typer.Option(min=0.001, help="Send so many a second; all at once by default.")] = (
         None
     ),
+    claim_check: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="BYTES",
+            help="Put passages and documents over so many bytes into the place of GLASSBOX_DOCUMENTS_URL and send a "
+            "reference. By default only the largest of a request over 1 MiB.",
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="With --wait: give up when no answer came for so long, s.")] = (
         600
     ),
 ) -> None:
-    """Publish recorded answers to the pipeline, byte for byte.
+    """Publish recorded answers to the pipeline, byte for byte but for texts that are sent as a reference.
 
     With --wait: exit 1 if any request became a dead letter, 2 if any has no answer.
 
@@ -45,7 +57,7 @@ def submit(
 
     settings = Settings.load()
     broker = settings.broker()
-    lines = list(read_lines(file, mapping or []))
+    lines = asyncio.run(_checked_in(read_lines(file, mapping or []), settings, claim_check))
     if not lines:
         raise CommandError(f"{file} has no requests")
     submission = Submission(broker, settings.id_key, follow=wait)
@@ -59,6 +71,13 @@ def submit(
         print(json.dumps({"requests": len(lines)}))
     else:
         print(f"{len(lines)} requests are in the log; `glassbox watch` shows their scorecards")
+
+
+async def _checked_in(lines: Iterable[Line], settings: Settings, over: int | None) -> list[Line]:
+    from glassbox.cli.claim_check import checked_in
+    from glassbox.cli.stores import documents
+
+    return [line async for line in checked_in(lines, documents(settings), over)]
 
 
 def follow(submission: Submission, lines: list[Line], wait: bool, rate: float | None, timeout: float) -> None:

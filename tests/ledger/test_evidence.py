@@ -12,6 +12,8 @@ from ledger.evidence import EvidenceVault, StoreDamaged, owner
 from ledger.port import StoredRequest, Tombstone, salted_digest
 from ledger.store import FolderStore
 
+pytestmark = pytest.mark.timeout(180)  # an S3 may take its time to start
+
 ID = "eval:1"
 REQUEST = canonical({"query": "Who wrote Дубровский?", "answer": 'Pushkin \U0001f600 \\ " \u2028', "n": 0.1})
 EVIDENCE = canonical({"claims": ["the answer's text"]})

@@ -10,6 +10,8 @@ from ledger.objects import BucketStore, Objects
 from ledger.port import StoreRefused, StoreUnavailable
 from tests.ledger.s3 import S3
 
+pytestmark = pytest.mark.timeout(180)  # an S3 may take its time to start
+
 SETTING = "GLASSBOX_EVIDENCE_URL"
 NAME = f"{'ab' * 32}/request"
 

@@ -16,6 +16,8 @@ import pytest
 from ledger.port import StoreUnavailable
 from ledger.store import FolderStore, ObjectStore
 
+pytestmark = pytest.mark.timeout(180)  # an S3 may take its time to start
+
 OWNER = "ab" * 32
 NAME = f"{OWNER}/evidence/grounding/{'cd' * 32}"
 
