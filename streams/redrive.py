@@ -95,11 +95,16 @@ def cases(messages: Iterable[DeadLetter]) -> list[Case]:
     return [Case(letter, notes.get(letter.name)) for letter in letters]
 
 
+def settled(case: Case) -> str | None:
+    """What was done about a letter before; None while it is open."""
+    return None if case.note is None else f"it was {case.note.action} at {case.note.at}"
+
+
 def obstacle(case: Case) -> str | None:
     """Why a letter cannot be redriven; None where it can."""
     letter, reason = case.letter, case.letter.headers.get("reason", "")
     if case.note is not None:
-        return f"it was {case.note.action} at {case.note.at}"
+        return settled(case)
     if letter.headers.get("source_topic") != REQUESTS.name:
         return "only requests are redriven: a role's own message is a diagnosis"
     if reason in TERMINAL:

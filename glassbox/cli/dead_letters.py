@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from glassbox.cli.judge import JsonOption
 
 if TYPE_CHECKING:
-    from streams.redrive import Case, DeadLetter
+    from collections.abc import Callable
+
+    from streams.clients import Broker
+    from streams.redrive import Action, Case, DeadLetter
 
 app = typer.Typer(no_args_is_help=True, help="Messages that could not be processed: look, send again, let go.")
 
@@ -113,8 +116,7 @@ def redrive(
 
     Example: glassbox dead-letters redrive --reason contract --since 6h --dry-run
     """
-    from glassbox.cli.errors import FINDING
-    from glassbox.cli.letters import Filter, act, chosen, with_record
+    from glassbox.cli.letters import Filter, chosen, with_record
     from glassbox.settings import Settings
     from streams.redrive import obstacle
 
@@ -123,18 +125,11 @@ def redrive(
     wanted = Filter(tuple(reasons or ()), source, evaluation_id, tenant, since, until)
     cases = chosen(broker, names or (), every, wanted)
     recorded = with_record(settings, [case.letter for case in cases])
-    ready: list[DeadLetter] = []
-    for case in cases:
-        why = obstacle(case) or ("its evaluation has a record" if case.letter.name in recorded else None)
-        if why is None:
-            ready.append(case.letter)
-        else:
-            _say_done(case.letter, "refused", why, as_json)
-    for letter in ready if dry_run else act(broker, ready, "redriven", rate, comment):
-        _say_done(letter, "would be redriven" if dry_run else "redriven", "", as_json)
-    if not as_json:
-        print(f"{len(ready)} {'would be ' if dry_run else ''}redriven, {len(cases) - len(ready)} refused")
-    sys.exit(FINDING if len(ready) < len(cases) else 0)
+
+    def against(case: Case) -> str | None:
+        return obstacle(case) or ("its evaluation has a record" if case.letter.name in recorded else None)
+
+    _carry_out(broker, cases, "redriven", against, rate, comment, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -157,21 +152,43 @@ def discard(
 
     Example: glassbox dead-letters discard 2/17 --comment "our own load test"
     """
-    from glassbox.cli.errors import FINDING
-    from glassbox.cli.letters import Filter, act, chosen
+    from glassbox.cli.letters import Filter, chosen
     from glassbox.settings import Settings
+    from streams.redrive import settled
 
     broker = Settings.load().broker()
     wanted = Filter(tuple(reasons or ()), source, evaluation_id, tenant, since, until)
     cases = chosen(broker, names or (), every, wanted)
+    _carry_out(broker, cases, "discarded", settled, rate, comment, dry_run=dry_run, as_json=as_json)
+
+
+def _carry_out(
+    broker: Broker,
+    cases: list[Case],
+    action: Action,
+    against: Callable[[Case], str | None],
+    rate: float,
+    comment: str,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> NoReturn:
+    """Do it to each letter that nothing is `against`, say what became of each, and exit."""
+    from glassbox.cli.errors import FINDING
+    from glassbox.cli.letters import act
+
+    ready = []
     for case in cases:
-        if case.note is not None:
-            _say_done(case.letter, "refused", f"it was {case.note.action} at {case.note.at}", as_json)
-    ready = [case.letter for case in cases if case.note is None]
-    for letter in ready if dry_run else act(broker, ready, "discarded", rate, comment):
-        _say_done(letter, "would be discarded" if dry_run else "discarded", "", as_json)
+        why = against(case)
+        if why is None:
+            ready.append(case.letter)
+        else:
+            _say_done(case.letter, "refused", why, as_json)
+    would = "would be " if dry_run else ""
+    for letter in ready if dry_run else act(broker, ready, action, rate, comment):
+        _say_done(letter, f"{would}{action}", "", as_json)
     if not as_json:
-        print(f"{len(ready)} {'would be ' if dry_run else ''}discarded, {len(cases) - len(ready)} refused")
+        print(f"{len(ready)} {would}{action}, {len(cases) - len(ready)} refused")
     sys.exit(FINDING if len(ready) < len(cases) else 0)
 
 
