@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from glassbox.contract.documents import DocumentRules
 from glassbox.contract.events import RESULT, Announced, JudgeTask
 from glassbox.contract.policy import load_policies
 from glassbox.contract.verdict import KINDS
 from ledger.evidence import EvidenceVault
+from ledger.port import StoredRequest
 from ledger.store import FolderStore
 from streams.admission import Admission
 from streams.intake import Intake
@@ -69,6 +71,21 @@ async def test_every_task_is_in_the_log_before_the_announcement(bench: Bench) ->
     assert {task.request_digest for task in tasks} == {event.request_digest} == {getattr(stored, "digest", None)}
     assert {task.intake_run for task in tasks} == {event.intake_run}
     assert event.kinds == tuple(KINDS)
+
+
+async def test_a_text_by_reference_travels_as_such_and_only_from_a_named_place(bench: Bench) -> None:
+    reference = {"uri": "s3://docs/a", "sha256": "ab" * 32, "size": 10}
+    referring = raw(retrieved_passages=[{"id": "p", "reference": reference}])
+    await bench.give(referring)
+    assert bench.reasons() == [("contract", "retrieved_passages[0].reference.uri")]
+    bench.intake = replace(bench.intake, documents=DocumentRules(("s3://docs/",)))
+    await bench.give(referring)
+    (sent,) = bench.outbox.on(JUDGE["grounding"])
+    task = JudgeTask.model_validate_json(sent.value or b"")
+    assert [given.model_dump() for given in task.input.references()] == [reference]
+    stored = await bench.vault.request("e1")
+    assert isinstance(stored, StoredRequest)
+    assert json.loads(stored.request)["retrieved_passages"] == [{"id": "p", "reference": reference}]
 
 
 async def test_a_judge_of_ones_own_gets_its_task(bench: Bench) -> None:

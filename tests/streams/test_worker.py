@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from glassbox.contract.canonical import canonical
+from glassbox.contract.documents import DocumentRules
 from glassbox.contract.events import Judged, JudgeTask
-from glassbox.contract.request import TaskInput
+from glassbox.contract.request import GivenDocument, JudgeInput, TaskInput, TextReference
 from glassbox.contract.verdict import Failed, Scored
 from judges.port import Case, Judgement
 from judges.run import answer
+from ledger.documents import StoredDocuments
 from ledger.evidence import EvidenceVault, StoredRequest, salted_digest
+from ledger.port import StoreUnavailable
 from ledger.store import FolderStore
 from streams.topics import DEAD_LETTERS, JUDGE, RESULTS
 from streams.worker import Worker
@@ -112,13 +116,52 @@ async def test_a_task_past_its_deadline_by_broker_time_is_not_run(bench: Bench) 
 async def test_a_store_that_is_away_until_the_deadline_is_a_failed_verdict(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ledger.port import StoreUnavailable
-
     async def away(_: str) -> Any:
         raise StoreUnavailable("the disk is gone")
 
     monkeypatch.setattr(bench.vault, "request", away)
     assert cause(await bench.give("a" * 64, deadline_s=0.3)) == "store_unavailable"
+
+
+def referring(digest: str, deadline_s: float, *references: TextReference) -> bytes:
+    made = JudgeTask.model_validate_json(task(digest, deadline_s))
+    given = TaskInput(answer="a", source_documents=[GivenDocument(reference=reference) for reference in references])
+    return made.model_copy(update={"input": given}).model_dump_json().encode()
+
+
+async def test_what_a_task_refers_to_is_read_before_it_is_judged(bench: Bench, tmp_path: Path) -> None:
+    documents = StoredDocuments(DocumentRules((f"file://{tmp_path}/documents/",)))
+    bench.worker = replace(bench.worker, documents=documents)
+    stands = await bench.stored()
+    reference = await documents.put(b"the whole text")
+    await bench.worker.handle(*bench.feed.next(referring(stands.digest, 300, reference), NOW))
+    (case,) = bench.judged
+    assert [document.text for document in case.input.source_documents or ()] == ["the whole text"]
+    (path,) = (tmp_path / "documents").rglob(reference.sha256)
+    path.write_bytes(b"another text")
+    await bench.worker.handle(*bench.feed.next(referring(stands.digest, 300, reference), NOW))
+    path.unlink()
+    await bench.worker.handle(*bench.feed.next(referring(stands.digest, 300, reference), NOW))
+    said = [Judged.model_validate_json(sent.value or b"") for sent in bench.outbox.on(RESULTS)]
+    assert list(map(cause, said[1:])) == ["document_changed", "document_missing"]
+    assert len(bench.judged) == 1
+
+
+async def test_documents_that_are_away_are_waited_for_until_the_deadline(bench: Bench) -> None:
+    class Away:
+        tried = 0
+
+        async def read(self, given: TaskInput) -> JudgeInput:
+            self.tried += 1
+            raise StoreUnavailable("the bucket does not answer")
+
+    away = Away()
+    bench.worker = replace(bench.worker, documents=away)
+    stands = await bench.stored()
+    reference = TextReference(uri="s3://docs/a", sha256="ab" * 32, size=1)
+    await bench.worker.handle(*bench.feed.next(referring(stands.digest, 0.5, reference), NOW))
+    assert cause(Judged.model_validate_json(bench.outbox.on(RESULTS)[-1].value or b"")) == "store_unavailable"
+    assert away.tried > 1
 
 
 async def test_a_task_that_cannot_be_read_is_a_diagnosis(bench: Bench) -> None:
