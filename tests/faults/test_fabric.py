@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -14,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from glassbox.cli.errors import CommandError
-from glassbox.cli.ledgers import open_committer
+from glassbox.cli.ledgers import open_committer, register_on_fabric
 from glassbox.cli.policy import register
 from glassbox.contract.events import rfc3339
 from glassbox.contract.policy import load_policies
@@ -27,7 +30,7 @@ from ledger.merkle_log import MerkleLog
 from ledger.port import Ledger
 from streams.roles import ROLES
 from tests.ledger.fabric.network import TestNetwork
-from tests.pipeline import Pipeline, Settled, get, request, until
+from tests.pipeline import ROOT, Pipeline, Settled, get, request, until
 
 AWAY_S = 2.0
 """How long what is away stays away; a minute differs in nothing but the length of the test."""
@@ -173,6 +176,15 @@ def asked(site: Site, request: pytest.FixtureRequest) -> Iterator[Asked]:
         yield Asked(site, mark, read)
 
 
+def test_a_wrong_channel_is_named(site: Site, network: TestNetwork, asked: Asked) -> None:
+    site.commit_to({**network.environment(), "GLASSBOX_FABRIC_CHANNEL": "nowhere"})
+    asked.publish()
+    asked.publish_broken()
+    site.is_in_trouble(r"channel nowhere.*check the names of channel and chaincode")
+    site.commit_to(network.environment())
+    asked.are_settled(network)
+
+
 Switch = Callable[[TestNetwork], None]
 OUTAGES: dict[str, tuple[Switch, Switch, str]] = {
     "peer": (
@@ -244,15 +256,6 @@ def test_an_expired_certificate_is_named(site: Site, network: TestNetwork, asked
     asked.are_settled(network)
 
 
-def test_a_wrong_channel_is_named(site: Site, network: TestNetwork, asked: Asked) -> None:
-    site.commit_to({**network.environment(), "GLASSBOX_FABRIC_CHANNEL": "nowhere"})
-    asked.publish()
-    asked.publish_broken()
-    site.is_in_trouble(r"channel nowhere.*check the names of channel and chaincode")
-    site.commit_to(network.environment())
-    asked.are_settled(network)
-
-
 def test_an_unregistered_policy_is_for_an_administrator(
     site: Site, network: TestNetwork, asked: Asked, tmp_path: Path
 ) -> None:
@@ -265,10 +268,6 @@ def test_an_unregistered_policy_is_for_an_administrator(
     assert committer.last_line() == (
         "glassbox: not on the ledger: the policies strict; let an administrator run `glassbox policy register`"
     )
-    nobody = {**environment, "GLASSBOX_FABRIC_ADMIN_IDENTITY": ""}
-    done = site.pipeline.command("policy", "register", environment=nobody)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "set GLASSBOX_FABRIC_ADMIN_IDENTITY to an administrator's MSP folder" in done.stderr
     done = site.pipeline.command("policy", "register", environment=environment)
     assert done.returncode == 0, done.stderr
     site.commit_to(environment)
@@ -277,12 +276,13 @@ def test_an_unregistered_policy_is_for_an_administrator(
     asked.are_settled(network)
 
 
-async def test_a_policy_that_only_the_other_ledger_has_is_unregistered(
+async def test_a_policy_that_only_the_other_ledger_has_is_for_an_administrator_too(
     network: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "glassbox.toml").write_text("[policy.only_here]\ndeadline_s = 9\n")
     for name, value in network.environment().items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("GLASSBOX_FABRIC_ADMIN_IDENTITY")
     monkeypatch.setenv("GLASSBOX_LEDGER", "merkle,fabric")
     monkeypatch.setenv("GLASSBOX_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("GLASSBOX_CONFIG", str(tmp_path / "glassbox.toml"))
@@ -292,6 +292,8 @@ async def test_a_policy_that_only_the_other_ledger_has_is_unregistered(
     await log.close()
     with pytest.raises(CommandError, match="the policies only_here; let an administrator"):
         await open_committer(settings, lambda trouble: pytest.fail(trouble))
+    with pytest.raises(CommandError, match=r"set GLASSBOX_FABRIC_ADMIN_IDENTITY to an administrator's MSP folder"):
+        await register_on_fabric(settings, settings.policies().values())
 
 
 def test_both_ledgers_agree_after_a_committer_was_killed_between_them(
@@ -357,3 +359,25 @@ def test_an_organisation_that_must_endorse_is_away(
     finally:
         network.peers[1].start()
     asked.are_settled(network)
+
+
+def test_the_demo_keeps_its_records_on_fabric(fabric_network: TestNetwork, tmp_path: Path) -> None:
+    """Last of its module: it begins with an empty ledger, and registers the policies itself."""
+    network = fabric_network.fresh()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GLASSBOX_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "glassbox.cli", "demo", "--ledger", "fabric"],
+        env={**environment, **network.environment(), "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    proofs = re.search(r"(\d+) of (\d+) proofs hold: endorsed by Org1MSP in (\d+) Fabric transactions", done.stdout)
+    assert proofs is not None, done.stdout
+    assert proofs[1] == proofs[2]
+    assert int(proofs[1]) > 35
+    assert len(re.findall("^dead letter: line", done.stdout, re.MULTILINE)) == 2
+    assert 0 < int(proofs[3]) <= network.channel.ledger.height
+    assert list(tmp_path.iterdir()) == []
