@@ -9,7 +9,7 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench lock hfc
+.PHONY: help demo test lint bench lock hfc soak
 
 help:
 	@echo "make demo   install the base and judge the sample answers on this machine, every proof verified"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint   style, types, import rules, container files, shell"
 	@echo "make bench  ratios against the libraries that GlassBox is built on, and evaluations per second"
 	@echo "make hfc    install hfc into $(HFC), for who must reach Fabric through it"
+	@echo "make soak   a million simulated schedules from a new seed on (SCHEDULES=100000 and SEED=7 choose)"
 	@echo "make lock   write requirements/*.txt anew from pyproject.toml"
 
 demo: $(VENV)/base.stamp
@@ -40,6 +41,9 @@ build/kafka/stamp: deploy/kafka/pom.xml
 	@rm -rf $(@D)
 	@mvn -q -B -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(abspath $(@D)) $(ARGS)
 	@touch $@
+
+soak: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.simulation $(or $(SEED),$(shell date +%s)) --count $(or $(SCHEDULES),1000000)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check

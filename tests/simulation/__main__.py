@@ -1,53 +1,64 @@
-"""`python -m tests.simulation`: run schedules, replay one step by step, make a failing one small."""
+"""Run schedules by seed, replay one step by step, or make a failing one small.
+
+python -m tests.simulation 7 --profile store --trace      one schedule, every step of it
+python -m tests.simulation 7 --profile store --shrink     the same with as little in it as still fails
+python -m tests.simulation 0 --count 20000                many, of every profile in turn
+python -m tests.simulation 0 --count 500 --profile closing --mutant "no closed ids"
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-import time
-from collections import Counter
 from contextlib import nullcontext
 
+from tests.simulation.many import Summary, many, shrink
 from tests.simulation.mutants import MUTANTS, mutated
-from tests.simulation.plan import PROFILES, draw
+from tests.simulation.plan import PROFILES, Plan, draw, shares
 from tests.simulation.schedule import run
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("seed", type=int, help="the first seed")
-    parser.add_argument("--profile", default="mixed", choices=PROFILES)
+    parser.add_argument("--profile", choices=PROFILES, help="one kind of schedule; else of every kind its share")
     parser.add_argument("--count", type=int, default=1, help="how many seeds from there on")
-    parser.add_argument("--trace", action="store_true", help="print every step of the schedule")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--trace", action="store_true", help="print every step of the one schedule")
+    parser.add_argument("--shrink", action="store_true", help="make the one schedule small, then print its steps")
     parser.add_argument("--mutant", choices=MUTANTS, help="with this rule taken away")
     given = parser.parse_args(arguments)
-    with mutated(given.mutant) if given.mutant else nullcontext():
-        return _run(given)
+    if given.trace or given.shrink:
+        with mutated(given.mutant) if given.mutant else nullcontext():
+            return _one(draw(PROFILES[given.profile or "mixed"], given.seed), given.shrink)
+    total = Summary()
+    for part in many(
+        {given.profile: given.count} if given.profile else shares(given.count),
+        given.seed,
+        given.processes,
+        given.mutant,
+    ):
+        total.add(part)
+        if total.schedules % 10_000 == 0:
+            print(f"{total.schedules} schedules, {sum(total.broken.values())} broken", flush=True)
+    print(total)
+    return 1 if total.broken else 0
 
 
-def _run(given: argparse.Namespace) -> int:
-    profile = PROFILES[given.profile]
-    broken, first, counts, faults, steps = Counter[str](), dict[str, int](), Counter[str](), Counter[str](), 0
-    began = time.process_time()
-    for seed in range(given.seed, given.seed + given.count):
-        plan = draw(profile, seed)
-        if given.trace:
-            for event in plan.events:
-                print(event)
-            print(sorted(plan.odds), dict(plan.sizes), plan.partitions)
-        outcome = run(plan, print if given.trace else None)
-        for code in outcome.broken:
-            broken[code] += 1
-            first.setdefault(code, seed)
-        counts.update(outcome.counts)
-        faults.update(outcome.faults)
-        steps += outcome.steps
-    took = time.process_time() - began
-    print(f"{given.count} schedules, {steps} steps, {took:.1f} s of CPU: {1000 * took / given.count:.1f} ms each")
-    print(dict(counts), dict(faults))
-    for code, times in broken.most_common():
-        print(f"{times:6d}  {code}  (seed {first[code]})")
-    return 1 if broken else 0
+def _one(plan: Plan, small: bool) -> int:
+    broken = run(plan).broken
+    if small and broken:
+        plan = shrink(plan, broken.most_common(1)[0][0])
+    for event in plan.events:
+        print(event)
+    print(f"chances: {sorted(plan.odds)}; processes: {dict(plan.sizes)}; partitions: {plan.partitions}")
+    outcome = run(plan, print)
+    for code, times in outcome.broken.items():
+        print(f"BROKEN {times}: {code}")
+    return 1 if outcome.broken else 0
 
 
 if __name__ == "__main__":

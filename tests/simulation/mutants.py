@@ -60,7 +60,7 @@ def _send_unawaited(send: Callable[..., Coroutine[Any, Any, int]]) -> Callable[.
 
 
 def _emit(order: str) -> Callable[..., Any]:
-    """`Join._emit` with the closed marker at another place: before | after | unawaited."""
+    """`Join._emit` with the closed marker at another place: before | after."""
 
     async def emit(self: Join, card: Card, record: Record, tokens: list[Token]) -> None:
         announced, last = card.announced, tokens[-1]
@@ -74,9 +74,6 @@ def _emit(order: str) -> Callable[..., Any]:
             await self._send_claim(claim)
         if not last.live():
             return
-        if order == "unawaited":
-            marking = asyncio.create_task(self.closed.mark(evaluation_id, record.partition, marker))
-            marking.add_done_callback(lambda task: task.cancelled() or task.exception())
         for token in tokens:
             self.acks.release(token)
         if order == "after":
@@ -106,7 +103,6 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "send without await": ("closing", [(SimOutbox, "send", _send_unawaited(SimOutbox.send))]),
     "marker after the acknowledgement": ("closing", [(Join, "_emit", _emit("after"))]),
     "marker before the scorecard": ("closing", [(Join, "_emit", _emit("before"))]),
-    "marker not awaited": ("closing", [(Join, "_emit", _emit("unawaited"))]),
     "a clock in the scorecard": ("closing", [(streams.join, "scorecard_record", _dated_by_the_clock)]),
     "no epoch": ("epochs", [(OrderedAcks, "revoke", _revoke_nothing), (OrderedAcks, "take", _take_any)]),
     "epoch pinned at take": ("epochs", [(OrderedAcks, "take", _take_any)]),

@@ -113,6 +113,13 @@ PROFILES = {
 }
 
 
+def shares(count: int) -> dict[str, int]:
+    """Profile -> its share of so many schedules: half are mixed."""
+    focused = [name for name in PROFILES if name not in ("mixed", "calm")]
+    each = count // 2 // len(focused)
+    return {"mixed": count - each * len(focused), **dict.fromkeys(focused, each)}
+
+
 def draw(profile: Profile, seed: int) -> Plan:
     """The plan of a seed."""
     r = random.Random(f"plan {seed}")
