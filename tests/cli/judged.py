@@ -56,12 +56,13 @@ async def judge_into(
     judges = {kind: replaced.get(kind) or make_judge(kind, client) for kind in policies[policy].kinds()}
     needs = {**NEEDS, **{kind: own.needs for kind, own in own_judges([policies[policy]]).items()}}
     outbox, windows, records = MemoryOutbox(now=NOW), dict[str, Any](), list[dict[str, Any]]()
-    intake = Intake(outbox, vault, policies, policy, needs, settings.id_key(), Admission(NoBacklog()))
+    key, rules = settings.id_key(), settings.documents()
+    intake = Intake(outbox, vault, policies, policy, needs, key, Admission(NoBacklog()), rules)
     requested = Feed(REQUESTS)
     for raw in requests:
         await intake.handle(*requested.next(raw, outbox.now))
     for kind, judge in judges.items():
-        worker = Worker(kind, lambda case, judge=judge: answer(judge, case), outbox, vault)
+        worker = Worker(kind, lambda case, judge=judge: answer(judge, case), outbox, vault, documents(settings))
         tasks = Feed(judge_topic(kind))
         await asyncio.gather(
             *(worker.handle(*tasks.next(task.value, outbox.now)) for task in outbox.on(judge_topic(kind)))
