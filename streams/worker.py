@@ -12,12 +12,22 @@ from glassbox.contract.events import Judged, JudgeTask
 from glassbox.contract.request import JudgeInput
 from glassbox.contract.verdict import Failed, NotApplicable, Scored
 from judges.port import Case, Judgement, ResponseCache
-from ledger.port import DocumentChanged, DocumentMissing, Documents, StoreError, StoreUnavailable, Tombstone, Vault
+from ledger.port import (
+    DocumentChanged,
+    DocumentMissing,
+    Documents,
+    StoredRequest,
+    StoreError,
+    StoreUnavailable,
+    Tombstone,
+    Vault,
+)
 from streams import metrics
 from streams.acks import Token
 from streams.clock import BrokerClock, monotonic
 from streams.dead_letters import Reason, bury
 from streams.ports import Outbox, Record, TooLarge
+from streams.room import NoRoom, Room
 from streams.store import patiently
 from streams.topics import RESULTS
 
@@ -25,19 +35,22 @@ _MARGIN = 0.1
 """Share of the remaining time kept for storing the evidence and sending the answer, at most `_MARGIN_S`."""
 _MARGIN_S = 5.0
 
+ROOM = 256 * 1024 * 1024
+
 Verdicts = tuple[Scored | NotApplicable | Failed, ...]
 
 
 @dataclass(frozen=True)
 class Worker:
     """`answer` judges a case and never raises (judges.run.answer bound to this kind's judge). `documents`: the texts
-    that requests refer to; None: none is at hand."""
+    that requests refer to; None: none is at hand. `room`: what the documents of all tasks under way may take."""
 
     kind: str
     answer: Callable[[Case], Awaitable[Judgement]]
     outbox: Outbox
     vault: Vault
     documents: Documents | None = None
+    room: Room = field(default_factory=lambda: Room(ROOM))
     clock: BrokerClock = field(default_factory=BrokerClock)
 
     async def handle(self, record: Record, token: Token) -> None:
@@ -82,6 +95,14 @@ class Worker:
             return _all_failed(task, "erased"), None
         if stands is None or stands.digest != task.request_digest:
             return _all_failed(task, "request_lost"), None
+        documents = sum(reference.size for reference in task.input.references())
+        try:
+            async with self.room.taken(documents, max(0.0, until - monotonic())):
+                return await self._answer(task, stands, until)
+        except NoRoom:
+            return _all_failed(task, "expired"), None
+
+    async def _answer(self, task: JudgeTask, stands: StoredRequest, until: float) -> tuple[Verdicts, str | None]:
         try:
             given = await self._read(task, until)
         except DocumentMissing:
