@@ -1,12 +1,13 @@
 """`python -m tests.trivial_role ROLE`: a role as in production, but a worker's judge answers at once.
 
-What is left is the transport's own cost. A query may ask for trouble: `raise:KIND`, `hang:KIND`.
+What is left is the transport's own cost. A query may ask for trouble: `raise:KIND`, `hang:KIND`, `kill:KIND`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from contextlib import AsyncExitStack
 
@@ -26,6 +27,8 @@ class Constant:
         query = case.input.query or ""
         if f"raise:{self.kind}" in query:
             raise RuntimeError("asked for")
+        if f"kill:{self.kind}" in query:
+            os._exit(9)
         if f"hang:{self.kind}" in query:
             await asyncio.Event().wait()
         return Judgement(tuple(Scored.of(part, 0.96, method=METHOD) for part in case.settings), {})
