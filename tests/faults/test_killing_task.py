@@ -41,9 +41,7 @@ def test_a_task_that_kills_its_worker_is_answered_and_its_neighbours_are_judged(
     asked = {"before": "a query", "kills": "please kill:relevance", "after": "a query"}
     deaths = 0
     with pipeline.watching() as read:
-        pipeline.publish(
-            request(name, query="please kill:relevance" if name == "kills" else "a query") for name in names
-        )
+        pipeline.publish(request(name, query=query) for name, query in asked.items())
         settled = read(lambda s: len(s.receipts) == 3, 3)
         while len(settled.receipts) < 3:
             if not pipeline.roles["relevance"].running:
