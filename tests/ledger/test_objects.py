@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
+from glassbox.cli.stores import evidence_store, evidence_store_to_write
+from glassbox.settings import Settings
+from ledger.evidence import EvidenceVault
 from ledger.objects import BucketStore, Objects
 from ledger.port import StoreRefused, StoreUnavailable
 from tests.ledger.s3 import S3
@@ -35,6 +38,16 @@ async def test_versioning_is_refused(credentials: S3) -> None:
         await objects.check()
     with pytest.raises(StoreRefused, match="could be had back"):
         await BucketStore(objects).replace(NAME, b"a tombstone")
+
+
+async def test_a_role_that_writes_does_not_start_on_such_a_bucket(credentials: S3) -> None:
+    url = credentials.bucket("refused", "Enabled")
+    with pytest.raises(StoreRefused):
+        await evidence_store_to_write(Settings(evidence_url=url))
+    sound = Settings(evidence_url=credentials.bucket("accepted") + "/below")
+    vault = EvidenceVault(await evidence_store_to_write(sound))
+    await vault.put_receipt("e1", {"result": "created"})
+    assert await EvidenceVault(evidence_store(sound)).receipt("e1") == {"result": "created"}
 
 
 async def test_no_bucket_is_trouble_and_never_an_absent_object(credentials: S3) -> None:
