@@ -1,7 +1,8 @@
 """A whole pipeline of real processes on a real broker, for the tests: every role as `glassbox worker` runs it.
 
 `judges="trivial"` replaces each worker's judge by one that answers at once, so that what is tested is the transport;
-the roles that do not judge are the product's own in any case.
+the roles that do not judge are the product's own in any case. `judges="faulty"` runs each role so that a test may have
+it fail (tests.faults.role).
 `broker`: one that is there already, by default an embedded one of the pipeline's own. `of_role`: more environment for
 a role, by its name.
 """
@@ -34,7 +35,11 @@ from streams.roles import ROLES
 from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS, topics
 
 ROOT = Path(__file__).parent.parent
-MODULES = {"trivial": ["-m", "tests.trivial_role"], "real": ["-m", "glassbox.cli", "worker"]}
+MODULES = {
+    "trivial": ["-m", "tests.trivial_role"],
+    "faulty": ["-m", "tests.faults.role"],
+    "real": ["-m", "glassbox.cli", "worker"],
+}
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -133,14 +138,19 @@ class Pipeline:
         for name in names:
             self.wait_ready(name)
 
-    def start_role(self, name: str, environment: Mapping[str, str] | None = None) -> None:
-        """`environment`: more variables, from this start on."""
-        if name not in self.roles or environment is not None:
+    def start_role(
+        self, name: str, environment: Mapping[str, str] | None = None, command: Iterable[str] | None = None
+    ) -> None:
+        """`environment`: more variables, from this start on. `command`: what runs the role, by default Python with
+        the module for it."""
+        if name not in self.roles or environment is not None or command is not None:
             self.ports[name] = self.ports.get(name) or free_ports(1)[0]
             more = {"GLASSBOX_METRICS_PORT": str(self.ports[name]), **self._of_role(name), **(environment or {})}
             role = name.split("-")[0]
-            module = MODULES["real"] if role in ("intake", "join", "committer") else self._module
-            self.roles[name] = Child(name, [sys.executable, *module, role], {**self._base, **more}, self.folder)
+            own = role in ("intake", "join", "committer") and self._module != MODULES["faulty"]
+            module = MODULES["real"] if own else self._module
+            started = [*(command or [sys.executable, *module]), role]
+            self.roles[name] = Child(name, started, {**self._base, **more}, self.folder)
         self.roles[name].start()
 
     def wait_ready(self, name: str) -> None:
@@ -150,7 +160,7 @@ class Pipeline:
             assert child.running, f"{name} ended with {child.exit_code}: {child.log.read_text()[-2000:]}"
             return get(self.ports[name], "/ready")[0] == 200
 
-        until(ready, 60, f"{name} ready: {get(self.ports[name], '/ready')}")
+        until(ready, 120, f"{name} ready: {get(self.ports[name], '/ready')}")
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         process = self.roles[name].process
