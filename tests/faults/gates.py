@@ -40,7 +40,7 @@ from tests.pipeline import Pipeline, get, request, until
 
 POLICIES = """
 [policy.gate]  # two kinds of workers: what is tested is not what they say
-deadline_s = 120
+deadline_s = 600
 judges.contextual_precision.enabled = false
 judges.semantic_faithfulness.enabled = false
 
@@ -322,7 +322,7 @@ class Gate:
             for key, value in messages:
                 publisher.send(topic, key.encode() if key is not None else None, value, **named)
 
-    def read(self, enough: Callable[[Seen], bool], timeout_s: float = 60) -> Seen:
+    def read(self, enough: Callable[[Seen], bool], timeout_s: float = 120) -> Seen:
         """Read on until a condition holds; fails after `timeout_s` seconds."""
         end = time.monotonic() + timeout_s
         while not enough(self.seen):
@@ -334,7 +334,7 @@ class Gate:
                     self.seen.take(taken)
         return self.seen
 
-    def answered(self, count: int, timeout_s: float = 60) -> None:
+    def answered(self, count: int, timeout_s: float = 120) -> None:
         """Wait until so many of the requests have a receipt."""
         self.read(lambda seen: len(seen.receipts.keys() & set(self.names)) >= count, timeout_s)
 
@@ -347,7 +347,7 @@ class Gate:
         ready = {name: get(self.gates.pipeline.ports[name], "/ready")[1].strip() for name in roles}
         return f"{ready}, not committed: {self.gates.backlog()}"
 
-    def settle(self, letters: int = 0, timeout_s: float = 90) -> Seen:
+    def settle(self, letters: int = 0, timeout_s: float = 180) -> Seen:
         """Every id has one record, every one of `letters` messages one dead letter, and nothing is left to do."""
         self.read(lambda seen: seen.receipts.keys() >= set(self.names) and len(seen.letters) >= letters, timeout_s)
         until(lambda: self._idle(), timeout_s, "nothing is left to do")

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.gates import Gate, Gates
 from tests.pipeline import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_worker_killed_in_the_middle_of_a_batch(gates: Gates, gate: Gate) -> None:
