@@ -40,14 +40,15 @@ def register_command(
     """Register policies of glassbox.toml, so that records may cite them.
 
     Needed after a policy was changed while the pipeline runs; `glassbox up` does it at every start. On Fabric it is
-    an administrator's act: GLASSBOX_FABRIC_ADMIN_IDENTITY names one.
+    an administrator's act, for which no broker is needed: GLASSBOX_FABRIC_ADMIN_IDENTITY names one.
 
     Example: glassbox policy register strict
     """
-    from glassbox.cli.errors import CommandError
+    from glassbox.cli.errors import CommandError, say
     from glassbox.cli.ledgers import register_on_fabric
     from glassbox.contract.policy import nearest
     from glassbox.settings import Settings
+    from streams.clients import BrokerError
 
     settings = Settings.load()
     policies = settings.policies()
@@ -57,7 +58,13 @@ def register_command(
     wanted = [policies[name] for name in names or policies]
     if "fabric" in settings.ledgers:
         asyncio.run(register_on_fabric(settings, wanted))
-    register(settings.broker(), wanted)
+    if "merkle" in settings.ledgers:
+        register(settings.broker(), wanted)
+    elif settings.broker_address is not None or settings.up is not None:
+        try:
+            register(settings.broker(), wanted)  # for whoever reads the topics; they stand on Fabric already
+        except BrokerError as error:
+            say(f"on Fabric they are registered; the pipeline's topics were not told: {error}")
     if as_json:
         print(json.dumps({policy.name: policy.digest for policy in wanted}))
     else:
