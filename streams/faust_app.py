@@ -1,4 +1,4 @@
-"""Faust, held to the protocol: the one file that knows it.
+"""Faust, held to the protocol: with `streams.drain` the one place that knows it.
 
 What Faust does by itself loses messages (an exception in an agent acknowledges; a commit passes work in flight), so
 agents here read without acknowledging, take a token an event, and release it when the work is done; Faust commits
@@ -27,6 +27,7 @@ from glassbox.contract.events import LATEST
 from streams import metrics
 from streams.acks import OrderedAcks
 from streams.clients import Broker
+from streams.drain import DrainingConsumer
 from streams.joiner import Marker
 from streams.ports import Record, SendFailed, TooLarge
 from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
@@ -45,7 +46,7 @@ def make_app(app_id: str, broker: Broker, data_dir: Path, *, max_poll_records: i
     for noisy in ("faust", "aiokafka", "mode"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     data_dir.mkdir(parents=True, exist_ok=True)
-    return faust.App(
+    app = faust.App(
         app_id,
         broker=f"kafka://{broker.address}",
         broker_credentials=_credentials(broker.security),
@@ -73,6 +74,8 @@ def make_app(app_id: str, broker: Broker, data_dir: Path, *, max_poll_records: i
         producer_partitioner=None,
         worker_redirect_stdouts=False,
     )
+    cast(Any, app.transport).Consumer = DrainingConsumer
+    return app
 
 
 def _credentials(security: Security) -> SASLCredentials | SSLCredentials | None:
