@@ -40,7 +40,7 @@ from tests.pipeline import Pipeline, get, request, until
 
 POLICIES = """
 [policy.gate]  # two kinds of workers: what is tested is not what they say
-deadline_s = 600
+deadline_s = 300
 judges.contextual_precision.enabled = false
 judges.semantic_faithfulness.enabled = false
 
