@@ -1,0 +1,72 @@
+"""The log alone makes the ledger again: scorecards into an empty one, results into the same scorecards."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from glassbox.contract.canonical import canonical
+from glassbox.contract.record import record_digest
+from streams.access import group
+from streams.admin import create_topics
+from streams.clients import read_all
+from streams.topics import CLOSED, SCORECARDS
+from tests.faults.gates import Gate, Gates
+from tests.kafka import Kafka
+from tests.pipeline import until
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def forget_position(kafka: Kafka, role: str) -> None:
+    """A role reads its topic from the beginning when it starts again."""
+    (done,) = kafka.admin.delete_consumer_groups([group(role)]).values()
+    done.result()
+
+
+def test_scorecards_from_the_start_into_an_empty_ledger(gates: Gates, gate: Gate, one_broker: Kafka) -> None:
+    gate.publish(50)
+    gate.settle()
+    names = set(scorecards(gates))
+    before, size = gates.audited(names)
+    gates.stop("committer")
+    forget_position(one_broker, "committer")
+    (gates.data / "ledger").rename(gates.data / "ledger-before")
+    gates.pipeline.start_role("committer")
+    gates.pipeline.wait_ready("committer")
+    until(lambda: not gates.backlog(), 90, "every scorecard was read again")
+    assert gates.audited(names) == (before, size)
+
+
+def scorecards(gates: Gates) -> dict[str, set[bytes]]:
+    """Evaluation id -> the different scorecards, as bytes, that stand on the topic under it."""
+    found: dict[str, set[bytes]] = {}
+    for message in read_all(gates.pipeline.broker, SCORECARDS):
+        try:
+            event = json.loads(message.value() or b"")
+            if event["type"] == "scorecard":
+                record_digest(event["record"])
+                found.setdefault(event["record"]["evaluation_id"], set()).add(canonical(event["record"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue  # the poison of another gate
+    return found
+
+
+def test_results_from_the_start_into_a_join_that_remembers_nothing(gates: Gates, gate: Gate, one_broker: Kafka) -> None:
+    gate.publish(50)
+    gate.settle()
+    before = scorecards(gates)
+    gates.stop("join")
+    forget_position(one_broker, "join")
+    (done,) = one_broker.admin.delete_topics([CLOSED.name]).values()
+    done.result()
+    until(lambda: CLOSED.name not in one_broker.admin.list_topics(timeout=10).topics, 60, "no closed id is known")
+    create_topics(gates.pipeline.broker, [CLOSED])
+    made = SCORECARDS.name, sum(1 for _ in read_all(gates.pipeline.broker, SCORECARDS))
+    gates.pipeline.start_role("join")
+    gates.pipeline.wait_ready("join")
+    until(lambda: not gates.backlog(), 90, "every result was read again")
+    assert sum(1 for _ in read_all(gates.pipeline.broker, SCORECARDS)) > made[1]
+    assert scorecards(gates) == before
+    assert {name: len(cards) for name, cards in before.items()} == dict.fromkeys(before, 1)
