@@ -24,7 +24,9 @@ _ONE = 10**PLACES
 
 def figure(value: Fraction | Decimal | int) -> str:
     """`value` as a decimal string with 6 places, rounded half to even."""
-    return _written(round(Fraction(value) * _ONE))
+    numerator, denominator = value.as_integer_ratio()
+    units, rest = divmod(numerator * _ONE, denominator)
+    return _written(units + (2 * rest > denominator or (2 * rest == denominator and units % 2)))
 
 
 def _written(units: int) -> str:

@@ -113,8 +113,12 @@ class Policy(SettingsModel):
 
     def kind_settings(self, kind: str) -> dict[str, dict[str, Any]]:
         """Part name -> settings as JSON, for the enabled parts of a worker kind: what a task carries."""
-        mine = [name for name, its in kind_of_parts(self.document).items() if its == kind]
-        settings = {name: part.model_dump(mode="json") for name, part in self.parts().items() if name in mine}
+        kinds = kind_of_parts(self.document)
+        return {name: dict(settings) for name, settings in self._settings.items() if kinds[name] == kind}
+
+    @cached_property
+    def _settings(self) -> dict[str, dict[str, Any]]:
+        settings = {name: part.model_dump(mode="json") for name, part in self.parts().items()}
         if "faithfulness" in settings:
             settings["faithfulness"]["empty_context"] = self.empty_context
         return settings
