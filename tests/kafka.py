@@ -72,7 +72,8 @@ def lacking() -> str | None:
 
 
 class Kafka:
-    """Brokers 1 to `brokers` in a folder. `settings`: broker properties added to those of every broker.
+    """Brokers 1 to `brokers` in a folder. `settings`: broker properties added to those of every broker. `also_at`:
+    another address of this machine at which clients find them; `seen_there` is the broker as those see it.
 
     `secured`: beside the open listener, whose clients may do anything, each broker has two where nothing is allowed
     that no ACL allows. On both, a certificate of `authority` is to be trusted; the server's is for 127.0.0.1.
@@ -80,11 +81,18 @@ class Kafka:
     """
 
     def __init__(
-        self, folder: Path, brokers: int = 1, *, secured: bool = False, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        brokers: int = 1,
+        *,
+        secured: bool = False,
+        also_at: str | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.folder, self._settings = folder, dict(settings or {})
         self._numbers = range(1, brokers + 1)
-        names = ["OPEN", "CONTROLLER", *(["SASL", "MTLS"] if secured else [])]
+        names = ["OPEN", "CONTROLLER", *(["SASL", "MTLS"] if secured else []), *(["THERE"] if also_at else [])]
+        self._hosts = dict.fromkeys(names, "127.0.0.1") | ({"THERE": also_at} if also_at else {})
         ports = iter(free_ports(brokers * len(names)))
         self._ports = {name: {number: next(ports) for number in self._numbers} for name in names}
         self.authority = Authority.create("Kafka test authority") if secured else None
@@ -92,7 +100,12 @@ class Kafka:
         self.broker = Broker(self._address("OPEN"), replication=brokers)
 
     def _address(self, listener: str) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports[listener].values())
+        return ",".join(f"{self._hosts[listener]}:{port}" for port in self._ports[listener].values())
+
+    @property
+    def seen_there(self) -> Broker:
+        """The broker for clients at `also_at`."""
+        return replace(self.broker, address=self._address("THERE"))
 
     @property
     def address(self) -> str:
@@ -116,8 +129,8 @@ class Kafka:
         return Child(f"kafka-{number}", command, dict(os.environ), self.folder)
 
     def _properties(self, number: int, data: Path) -> dict[str, str]:
-        protocols = {"OPEN": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", "SASL": "SASL_SSL", "MTLS": "SSL"}
-        here = {name: f"{name}://127.0.0.1:{ports[number]}" for name, ports in self._ports.items()}
+        protocols = {"SASL": "SASL_SSL", "MTLS": "SSL"}
+        here = {name: f"{name}://{self._hosts[name]}:{ports[number]}" for name, ports in self._ports.items()}
         voters = (f"{voter}@127.0.0.1:{port}" for voter, port in self._ports["CONTROLLER"].items())
         copies = str(len(self._numbers))
         return {
@@ -128,7 +141,7 @@ class Kafka:
             "inter.broker.listener.name": "OPEN",
             "listeners": ",".join(here.values()),
             "advertised.listeners": ",".join(url for name, url in here.items() if name != "CONTROLLER"),
-            "listener.security.protocol.map": ",".join(f"{name}:{protocols[name]}" for name in here),
+            "listener.security.protocol.map": ",".join(f"{name}:{protocols.get(name, 'PLAINTEXT')}" for name in here),
             "log.dirs": str(data),
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": "4",

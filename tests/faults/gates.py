@@ -55,6 +55,7 @@ judges.contextual_precision.enabled = false
 judges.structural_fidelity.enabled = false
 """
 ROLES = ("intake", "terminology", "structure", "join", "committer")
+NEW_LEADER_S = 30.0
 AGAIN = 3
 """Exit code of a role that stopped without acknowledging: whoever runs it starts it again."""
 
@@ -269,7 +270,13 @@ class Gates:
     def end(self, where: TopicPartition) -> int:
         """The offset after a partition's last message; asked by a client that reads nothing, since one that does may
         wait for its answer for ever."""
-        return self._asker.get_watermark_offsets(where, timeout=10, cached=False)[1]
+        last = time.monotonic() + NEW_LEADER_S
+        while True:
+            try:
+                return self._asker.get_watermark_offsets(where, timeout=10, cached=False)[1]
+            except KafkaException:
+                if time.monotonic() > last:
+                    raise
 
     def audited(self, names: set[str]) -> tuple[dict[str, str], int]:
         """Evaluation id -> digest of the record on the ledger, and how many records stand there, after an audit of the
