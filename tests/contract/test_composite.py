@@ -109,6 +109,11 @@ def test_rounding_is_half_even(value: Fraction | Decimal | int, written: str) ->
     assert figure(value) == written
 
 
+@given(st.fractions() | st.decimals(allow_nan=False, allow_infinity=False, min_value=-100, max_value=100, places=9))
+def test_rounding_is_that_of_exact_fractions(value: Fraction | Decimal) -> None:
+    assert Fraction(figure(value)) == Fraction(round(Fraction(value) * 10**6), 10**6)
+
+
 def test_a_sum_on_the_tie_goes_to_even() -> None:
     """W of entities is .105: 0.000100 makes 10.5 millionths, 0.000300 makes 31.5."""
     zero = dict.fromkeys(PARTS, "0.000000")
