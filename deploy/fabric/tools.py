@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import socket
 import string
@@ -25,6 +26,10 @@ HERE = Path(__file__).resolve().parent
 TOOLS = ("peer", "orderer", "configtxgen", "cryptogen", "osnadmin")
 CHANNEL, CHAINCODE = "glassbox", "scorecards"
 PORTS = ("orderer", "orderer_admin", "peer1", "operations1", "chaincode1", "peer2", "operations2", "chaincode2")
+CHAINCODE_NAME = re.compile("[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*")
+"""As Fabric has it (core/chaincode/lifecycle/scc.go)."""
+REFUSED = "failed to invoke backing implementation"
+"""In what a peer says where it refuses a definition, which the same call will not change."""
 Arguments = list[str | Path]
 
 
@@ -50,6 +55,11 @@ class Network:
     def processes(self) -> list[str]:
         """In the order in which they start."""
         return ["orderer", *(f"peer{n}" for n in self.organisations), *(f"chaincode{n}" for n in self.organisations)]
+
+    def ports_of(self, process: str) -> dict[str, int]:
+        """Where a process listens: its own port, and the second that orderer and peers have."""
+        second = {"orderer": "orderer_admin"} | {f"peer{n}": f"operations{n}" for n in self.organisations}
+        return {name: self.ports[name] for name in (process, second.get(process)) if name}
 
     @property
     def endorsement(self) -> str:
@@ -95,18 +105,25 @@ def run(command: Arguments, folder: Path | None = None, environment: Mapping[str
     return done.stdout
 
 
+def take_port(port: int, held: contextlib.ExitStack) -> int:
+    """Keeps a port of loopback (0: any that is free) until `held` ends. OSError where it cannot be had."""
+    listener = held.enter_context(socket.socket())
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    return int(listener.getsockname()[1])
+
+
 def free_ports(first: int | None) -> dict[str, int]:
     """A port for each of PORTS: from `first` on, or whichever are free."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in PORTS]
-        for n, each in enumerate(sockets):
+    ports = {}
+    with contextlib.ExitStack() as held:
+        for n, name in enumerate(PORTS):
             wanted = first + n if first else 0
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                each.bind(("127.0.0.1", wanted))
+                ports[name] = take_port(wanted, held)
             except OSError as error:
                 raise Trouble(f"port {wanted} cannot be had ({error.strerror}): give another --first-port") from None
-        return {name: each.getsockname()[1] for name, each in zip(PORTS, sockets, strict=True)}
+    return ports
 
 
 class Fabric:
@@ -144,8 +161,21 @@ class Fabric:
         folder.mkdir(exist_ok=True)
         (folder / name).write_text(string.Template((HERE / name).read_text()).substitute(values))
 
+    def need_ports(self, process: str) -> None:
+        """Trouble where another program listens on a port of this process: it would be taken for it."""
+        for name, port in self.network.ports_of(process).items():
+            try:
+                with contextlib.ExitStack() as held:
+                    take_port(port, held)
+            except OSError as error:
+                raise Trouble(
+                    f"port {port}, {name} of this network, cannot be had ({error.strerror}): end the program that has "
+                    "it, or remove this network with down --delete and make one on other ports"
+                ) from None
+
     def start(self, name: str) -> None:
         """Starts one process and waits until it listens."""
+        self.need_ports(name)
         kind, n = name.rstrip("12"), name[-1]
         settings = {key: value for key, value in os.environ.items() if not key.startswith(("CORE_", "ORDERER_"))}
         settings |= {"FABRIC_LOGGING_SPEC": os.environ.get("FABRIC_LOGGING_SPEC", "warn")}
@@ -162,7 +192,7 @@ class Fabric:
         process.listening(self.network.address("orderer_admin" if kind == "orderer" else name))
 
     def peer(self, n: int, *arguments: str | Path, seconds: float = 0) -> str:
-        """The peer command as the administrator of organisation `n`, tried again for some seconds."""
+        """The peer command as organisation `n`'s administrator; for some seconds again where that may help."""
         admin = self.organisation(n) / f"users/Admin@org{n}.example.com"
         settings = {
             **os.environ,
@@ -176,8 +206,8 @@ class Fabric:
         while True:
             try:
                 return run([self.bin / "peer", *arguments], environment=settings)
-            except Trouble:
-                if time.monotonic() > deadline:
+            except Trouble as trouble:
+                if REFUSED in str(trouble) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
 
@@ -204,6 +234,8 @@ class Fabric:
 
     def define(self, name: str) -> None:
         """The organisations agree on a chaincode of this name: one program, and under each name a ledger of its own."""
+        if not CHAINCODE_NAME.fullmatch(name):
+            raise Trouble(f"{name!r} is no name for a chaincode: letters and digits, with single - or _ between them")
         orderer: Arguments = ["-o", self.network.address("orderer"), "--tls", "--cafile", self.orderer_tls / "ca.crt"]
         definition = [*orderer, "--channelID", CHANNEL, "--name", name, "--version", "1", "--sequence", "1"]
         definition += ["--signature-policy", self.network.endorsement]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,9 +87,80 @@ def test_where_there_is_no_network_there_is_nothing_to_end(tmp_path: Path) -> No
         code, said = network(*command, "--state", str(tmp_path / "run"))
         assert code == 2
         assert "up makes one" in said
+    assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("wrong", [["--batch-timeout", "soon"], ["--orgs", "3"]])
+PORTS = ("orderer", "orderer_admin", "peer1", "operations1", "chaincode1")
+
+
+def state(folder: Path, *, ready: bool, port: int = 1) -> Path:
+    """A folder as `up` leaves it, of a network of which nothing runs; `port` is the orderer's."""
+    ports = {**dict.fromkeys(PORTS, 1), "orderer": port}
+    made = {"orgs": 1, "first_port": None, "ports": ports, "batch_timeout": "2s", "mutual_tls": False, "ready": ready}
+    folder.mkdir()
+    (folder / "network.json").write_text(json.dumps(made))
+    return folder
+
+
+@contextmanager
+def seeming_to_run(folder: Path, process: str) -> Iterator[None]:
+    """As a process of the network does, this one holds its pid file locked."""
+    (folder / "pids").mkdir()
+    with (folder / "pids" / process).open("w") as pid:
+        fcntl.flock(pid, fcntl.LOCK_EX)
+        pid.write(str(os.getpid()))
+        pid.flush()
+        yield
+
+
+def test_what_a_killed_up_has_left_running_is_for_down_to_end(tools: Path, tmp_path: Path) -> None:
+    run = state(tmp_path / "run", ready=False)
+    with seeming_to_run(run, "orderer"):
+        for command in (["status"], ["env"], ["stop", "orderer"], ["define", "x"], ["up"]):
+            code, said = network(*command, "--state", str(run), **{BIN: str(tools)})
+            assert code == 2
+            assert "(orderer): down ends" in said
+    code, said = network("down", "--state", str(run))
+    assert (code, said) == (0, f"the network in {run} is down: up makes it anew\n")
+
+
+def test_a_port_that_another_program_has_is_said_before_anything_starts(tools: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = state(tmp_path / "run", ready=True, port=port)
+        for command in (["up"], ["start", "orderer"]):
+            code, said = network(*command, "--state", str(run), CHAINCODE_BIN=str(tools / "peer"), **{BIN: str(tools)})
+            assert code == 2
+            assert f"port {port}, orderer of this network, cannot be had" in said
+    assert not (run / "pids").exists()
+
+
+def test_a_folder_is_for_one_command_at_a_time_and_deleting_it_leaves_nothing(tmp_path: Path) -> None:
+    run = state(tmp_path / "run", ready=True)
+    folder = os.open(run, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        code, said = network("down", "--delete", "--state", str(run))
+        assert code == 2
+        assert f"another command is at work on {run}" in said
+    finally:
+        os.close(folder)
+    assert network("down", "--delete", "--state", str(run))[0] == 0
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["Bad Name/;", "", "-x", "a--b", "ä"])
+def test_a_name_that_fabric_does_not_take_is_said_at_once(tools: Path, tmp_path: Path, name: str) -> None:
+    run = state(tmp_path / "run", ready=True)
+    code, said = network("define", "--state", str(run), "--", name, **{BIN: str(tools)})
+    assert code == 2
+    assert f"{name!r} is no name for a chaincode" in said
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--batch-timeout", "soon"], ["--orgs", "3"], *(["--first-port", port] for port in ("65535", "0", "-1", "http"))],
+)
 def test_wrong_options_are_said(wrong: list[str]) -> None:
     code, said = network("up", *wrong)
     assert code == 2
