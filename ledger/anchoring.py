@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ledger import checkpoint, merkle
-from ledger.checkpoint import Checkpoint, CheckpointError, VerifierKey
+from ledger.checkpoint import CheckpointError, VerifierKey
 from ledger.merkle import ProofError
 from ledger.port import LedgerError
 
@@ -56,7 +56,11 @@ def check_history(anchored: str, newest: str, path: Sequence[bytes], keys: Seque
     before, now = (note.checkpoint for note in notes)
     if before.origin != now.origin:
         raise HistoryChanged(f"the anchored checkpoint is of the log {before.origin}, not of {now.origin}")
-    _check_size(before, now)
+    if now.size < before.size:
+        raise HistoryChanged(
+            f"the log {now.origin} was rolled back: it has {now.size} records and {before.size} were anchored; "
+            "restore it from a backup before anything is written to it"
+        )
     try:
         merkle.verify_consistency(before.size, now.size, path, before.root, now.root)
     except ProofError as error:
@@ -77,16 +81,9 @@ async def compare(log: Log, anchorage: Anchorage, keys: Sequence[VerifierKey] = 
     if anchored is None:
         return None, newest
     before, now = checkpoint.parse(anchored).checkpoint, checkpoint.parse(newest).checkpoint
-    _check_size(before, now)  # for a longer tree there is no proof to ask for
-    return check_history(anchored, newest, await log.prove_consistency(before.size, now.size), keys), newest
-
-
-def _check_size(before: Checkpoint, now: Checkpoint) -> None:
-    if now.size < before.size:
-        raise HistoryChanged(
-            f"the log {now.origin} was rolled back: it has {now.size} records and {before.size} were anchored; "
-            "restore it from a backup before anything is written to it"
-        )
+    # for a longer tree there is no proof to ask for
+    path = await log.prove_consistency(before.size, now.size) if before.size <= now.size else []
+    return check_history(anchored, newest, path, keys), newest
 
 
 def delay(every: float, failures: int) -> float:

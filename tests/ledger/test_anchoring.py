@@ -148,6 +148,13 @@ async def test_what_nobody_named_has_signed_proves_nothing(log: MerkleLog) -> No
         check_history(other.sign(Checkpoint(other.name, 1, bytes(32))), note, [])
 
 
+async def test_a_larger_checkpoint_of_somebody_else_under_this_name_is_told_from_a_rollback(log: MerkleLog) -> None:
+    ground = Ground()
+    await ground.anchor(Signer(SIGNER.name, bytes([1] * 32)).sign(Checkpoint(log.origin, 10**6, bytes(32))))
+    with pytest.raises(CheckpointError, match="whom you did not name"):
+        await compare(log, ground, [SIGNER.verifier])
+
+
 async def test_an_anchored_note_that_is_none_is_said(log: MerkleLog) -> None:
     ground = Ground()
     ground.notes.append("nonsense")
