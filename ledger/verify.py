@@ -288,11 +288,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="an organisation that must have endorsed a Fabric proof, and its certificate authorities (repeatable)",
     )
     parser.add_argument("--endorsements", metavar="N", type=int, help="how many of them are enough (default: all)")
+    parser.add_argument("--channel", metavar="NAME", help="the channel that a Fabric proof must be of")
+    parser.add_argument("--chaincode", metavar="NAME", help="the chaincode that a Fabric proof must be of")
+    parser.add_argument(
+        "--unsigned-validity",
+        action="store_true",
+        help="take the word of whoever made a Fabric proof that the transaction became valid, where too few signed it",
+    )
     parser.add_argument("--json", action="store_true", help="print every step as JSON")
     options = parser.parse_args(arguments)
     try:
         raw = Path(options.file).read_bytes()
-        steps = verify_bundle(raw, options.key, trusted(options.root, options.endorsements))
+        trust = trusted(
+            options.root, options.endorsements, options.channel, options.chaincode, options.unsigned_validity
+        )
+        steps = verify_bundle(raw, options.key, trust)
     except (OSError, KeyFormatError) as error:
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         sys.stderr.write(f"cannot tell: {reason}\n")
@@ -305,13 +315,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code(steps)
 
 
-def trusted(roots: Sequence[str], endorsements: int | None) -> Trust | None:
-    """The organisations that the options `--root` and `--endorsements` name. Raises KeyFormatError and OSError."""
-    if not roots and endorsements is None:
+def trusted(
+    roots: Sequence[str],
+    endorsements: int | None = None,
+    channel: str | None = None,
+    chaincode: str | None = None,
+    unsigned_validity: bool = False,
+) -> Trust | None:
+    """What the options say of a Fabric proof; None where they say nothing. Raises KeyFormatError and OSError."""
+    if not (roots or endorsements is not None or channel is not None or chaincode is not None or unsigned_validity):
         return None
     from ledger.fabric.trust import Trust
 
-    return Trust.from_options(roots, endorsements)
+    return Trust.from_options(roots, endorsements, channel, chaincode, unsigned_validity)
 
 
 if __name__ == "__main__":

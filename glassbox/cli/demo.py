@@ -204,7 +204,16 @@ def _verify(settings: Settings, dossiers: list[Dossier]) -> int:
 
     merkle = settings.ledgers[0] == "merkle"
     key = settings.signing_key().verifier if merkle else None
-    trust = None if merkle else trusted(own_roots(settings), None)
+    trust = (
+        None
+        if merkle
+        else trusted(
+            own_roots(settings),
+            channel=settings.fabric_channel,
+            chaincode=settings.fabric_chaincode,
+            unsigned_validity=settings.fabric_hfc_python is not None,  # through hfc nobody is asked for a reading
+        )
+    )
     failed = 0
     for dossier in dossiers:
         steps = verify_bundle(bundle_of(dossier, with_evidence=True), [str(key)] if key else [], trust)

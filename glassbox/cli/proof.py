@@ -50,7 +50,8 @@ def proof(
     print(f"{output}: the proof of {dossier.record['evaluation_id']}; check it with")
     if dossier.receipt.ledger == "fabric":
         roots = own_roots(settings) or [f"{settings.fabric_msp_id or 'MSPID'}=CA.pem"]
-        print(f"  glassbox verify {output} {' '.join(f'--root {root}' for root in roots)}")
+        place = " ".join(f"--{name} {dossier.receipt.proof[name]}" for name in ("channel", "chaincode"))
+        print(f"  glassbox verify {output} {' '.join(f'--root {root}' for root in roots)} {place}")
     else:
         print(f"  glassbox verify {output} --key {settings.signing_key().verifier}")
 
@@ -96,24 +97,40 @@ def verify(
     endorsements: Annotated[
         int | None, typer.Option(metavar="N", help="Fabric: how many of them are enough; all, if left out.")
     ] = None,
+    channel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Fabric: the channel that it must be of; any, if left out.")
+    ] = None,
+    chaincode: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Fabric: the chaincode that it must be of; any, if left out.")
+    ] = None,
+    unsigned_validity: Annotated[
+        bool,
+        typer.Option(
+            "--unsigned-validity",
+            help="Fabric: take the word of whoever made the file that the transaction became valid.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check a proof bundle: arithmetic, outcome, bytes, place on the ledger, signatures. Needs no network, no ledger.
 
-    A Fabric proof shows what a transaction wrote and who endorsed it, and what is
-    still the word of one peer. Certificates are judged at the time that the sender
+    A Fabric proof shows what a transaction wrote, who endorsed it, and who read the
+    record on the channel afterwards: without enough of those nobody signed that the
+    transaction became valid, and the answer is 2. Name channel and chaincode: the same
+    organisations may have others, with other records. Certificates are judged at the time that the sender
     wrote into the transaction; no revocation list is asked for.
 
     Exit 0 it holds, 1 it does not, 2 it could not be told (such as: signed by a key that you did not name).
 
     Example: glassbox verify proof.json --key "$(cat auditor.vkey)"
 
-    Example: glassbox verify proof.json --root Org1MSP=org1-ca.pem --root Org2MSP=org2-ca.pem
+    Example: glassbox verify proof.json --root Org1MSP=org1-ca.pem --root Org2MSP=org2-ca.pem --channel glassbox
     """
     from ledger.verify import exit_code, summary, trusted, verify_bundle
 
     raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    steps = verify_bundle(raw, key or [], trusted(root or [], endorsements))
+    trust = trusted(root or [], endorsements, channel, chaincode, unsigned_validity)
+    steps = verify_bundle(raw, key or [], trust)
     if as_json:
         print(json.dumps([{"check": step.name, "holds": step.holds, "detail": step.detail} for step in steps]))
     else:

@@ -44,7 +44,7 @@ _PAGE = 1000
 _READS = 16
 """Reads at once where there are many."""
 
-_CATCHING_UP = (0.1, 0.3, 1.0, 0.0)
+CATCHING_UP = (0.1, 0.3, 1.0, 0.0)
 """Seconds between reads of what another peer has already."""
 
 _BLOCKS_KEPT = 10_000
@@ -117,7 +117,7 @@ class ChannelLedger:
         with _trouble():
             async with self._alone({item.evaluation_id for item in items}):
                 # A wave's own answers come too late for those before it.
-                for digest in {_cited(item.record) for wave in todo[1:] for item in wave} - {None}:
+                for digest in {item.record.get("policy_digest") for wave in todo[1:] for item in wave} - {None}:
                     if await self.policy(str(digest)) is None:
                         raise UnknownPolicy(str(digest))
                 done = [answered for wave in todo for answered in await self._write(wave)]
@@ -193,7 +193,8 @@ class ChannelLedger:
 
     async def anchor(self, note: str) -> Result:
         """Put a log's signed checkpoint on the ledger. Raises LedgerRefused for what is none, and where the ledger
-        has a larger one of this log, or another root of this size, or another organisation's anchors."""
+        has a larger one of this log, or another root of this size; LedgerUnavailable where this identity may not
+        anchor it, by its role or because another organisation anchored the log first: that is set right outside."""
         try:
             signed = checkpoint.parse(note)
         except CheckpointError as error:
@@ -309,7 +310,7 @@ class ChannelLedger:
 
     async def _surely(self, ids: Sequence[str]) -> dict[str, tuple[dict[str, Any], str]]:
         """As `_standing`, of records that stand by an endorser's word: the peer that is asked may be a block behind."""
-        for pause in _CATCHING_UP:
+        for pause in CATCHING_UP:
             found = await self._standing(ids)
             if len(found) == len(ids):
                 return found
@@ -358,22 +359,13 @@ class ChannelLedger:
 
 
 def _item(number: int, record: Record) -> Item:
-    """Raises RecordError or CanonicalError for a record that cannot even be sent; the chaincode looks at the rest."""
+    """Raises RecordError or CanonicalError for what is not in the form of a record. It is not sent: a transaction keeps
+    its input for ever, what is refused too, and an unknown field may hold text. The chaincode looks at the rest."""
     raw = record_bytes(record)
-    if not isinstance(record.get("evaluation_id"), str):
-        raise RecordError("evaluation_id", "text")
     if record.get("kind") == "policy":
         raise RecordError("kind", APPENDED_KINDS)
+    check_shape(dict(record))
     return Item(number, record, raw)
-
-
-def _cited(record: Record) -> str | None:
-    """The digest of the policy that a scorecard cites, where it is in order otherwise."""
-    try:
-        check_shape(dict(record))
-    except RecordError:
-        return None
-    return record.get("policy_digest")
 
 
 def _result(raw: bytes) -> Result:

@@ -1,5 +1,6 @@
 """The ledger on Hyperledger Fabric, reached through the gateway service of its peers."""
 
+import asyncio
 import base64
 import logging
 from dataclasses import replace
@@ -7,11 +8,12 @@ from pathlib import Path
 
 from glassbox.contract.canonical import canonical
 from ledger.fabric.batches import BATCH
-from ledger.fabric.channel import ChannelLedger
-from ledger.fabric.errors import GatewayError
+from ledger.fabric.channel import CATCHING_UP, ChannelLedger
+from ledger.fabric.errors import Conflict, GatewayError
 from ledger.fabric.gateway import Deadlines, Gateway
 from ledger.fabric.pending import Pending
 from ledger.fabric.profile import Profile
+from ledger.fabric.proposal import Prepared
 from ledger.fabric.transactions import Transactions
 from ledger.port import Receipt
 
@@ -45,11 +47,19 @@ class FabricLedger(ChannelLedger):
         if receipt is None:
             return None
         try:
-            reading = await self.gateway.endorse("ReadRecords", canonical([evaluation_id]).decode())
+            reading = await self._read_by_endorsers(evaluation_id)
         except GatewayError as error:
             log.warning("the proof of %s comes without a reading by endorsers: %s", evaluation_id, error)
             return receipt
         return replace(receipt, proof={**receipt.proof, "reading": base64.b64encode(reading.envelope).decode()})
+
+    async def _read_by_endorsers(self, evaluation_id: str) -> Prepared:
+        for pause in CATCHING_UP:
+            try:
+                return await self.gateway.endorse("ReadRecords", canonical([evaluation_id]).decode())
+            except Conflict:  # one of them is a block behind
+                await asyncio.sleep(pause)
+        return await self.gateway.endorse("ReadRecords", canonical([evaluation_id]).decode())
 
     async def close(self) -> None:
         await super().close()

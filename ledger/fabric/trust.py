@@ -34,20 +34,37 @@ _AUTHORITY = _ANY.require_present(x509.BasicConstraints, verification.Criticalit
 class Trust:
     """`roots`: MSP id -> PEM files of that organisation's certificate authorities, with at least one root; the
     others are intermediates. `endorsements`: how many of the named organisations must have endorsed; None: all.
+    `channel`, `chaincode`: where the record must stand; None: anywhere. `unsigned_validity`: believe whoever made the
+    file that the transaction became valid, where too few signed it.
 
     Raises KeyFormatError for what is no such file or number.
     """
 
     roots: Mapping[str, Sequence[bytes]]
     endorsements: int | None = None
+    channel: str | None = None
+    chaincode: str | None = None
+    unsigned_validity: bool = False
 
     def __post_init__(self) -> None:
         if self.endorsements is not None and self.endorsements < 1:
             raise KeyFormatError(f"{self.endorsements} endorsements prove nothing: ask for 1 or more")
+        if self.roots and self.required > len(self.roots):
+            raise KeyFormatError(
+                f"{self.required} endorsements of {len(self.roots)} named organisations cannot be: each counts once; "
+                "name more of them with --root, or ask for fewer with --endorsements"
+            )
         assert self.authorities is not None  # read now, so that a wrong file is the caller's mistake at once
 
     @classmethod
-    def from_options(cls, roots: Sequence[str], endorsements: int | None = None) -> "Trust":
+    def from_options(
+        cls,
+        roots: Sequence[str],
+        endorsements: int | None = None,
+        channel: str | None = None,
+        chaincode: str | None = None,
+        unsigned_validity: bool = False,
+    ) -> "Trust":
         """Of the command's options, each root `MSPID=FILE`; an organisation named twice has both files.
 
         Raises KeyFormatError and OSError.
@@ -58,7 +75,12 @@ class Trust:
             if not (msp_id and equals and file):
                 raise KeyFormatError(f"{showable(text)}: an organisation and its root has the form MSPID=FILE.pem")
             files.setdefault(msp_id, []).append(Path(file).read_bytes())
-        return cls(files, endorsements)
+        return cls(files, endorsements, channel, chaincode, unsigned_validity)
+
+    @property
+    def required(self) -> int:
+        """How many of the named organisations must have signed."""
+        return self.endorsements or len(self.roots)
 
     @cached_property
     def authorities(self) -> Mapping[str, "Authority"]:
@@ -70,6 +92,7 @@ class Trust:
 class Authority:
     """The certificate authorities of one organisation."""
 
+    msp_id: str
     roots: tuple[x509.Certificate, ...]
     intermediates: tuple[x509.Certificate, ...]
 
@@ -91,7 +114,7 @@ class Authority:
         roots = tuple(found for found in certificates if found.issuer == found.subject)
         if not roots:
             raise KeyFormatError(f"what is given for {msp_id} holds no root (a certificate that its owner issued)")
-        return cls(roots, tuple(found for found in certificates if found not in roots))
+        return cls(msp_id, roots, tuple(found for found in certificates if found not in roots))
 
     def check(self, certificate: x509.Certificate, at: datetime) -> None:
         """Check that `certificate` was issued by this organisation and was valid at a time. Raises ProofError."""
@@ -107,6 +130,8 @@ class Authority:
         except (verification.VerificationError, ValueError) as error:
             # The library's own words go on with a dump of the certificate.
             reason = str(error).partition(" (encountered")[0].removeprefix("validation failed: ")
+            if reason.startswith("candidates exhausted"):
+                reason = f"not issued by the authorities that you named for {showable(self.msp_id)}"
             raise ProofError(f"{reason} ({at:%Y-%m-%dT%H:%M:%SZ})") from None
 
 

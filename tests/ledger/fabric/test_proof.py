@@ -47,11 +47,23 @@ def draft(endorsers: Sequence[Member] = BOTH, **lies: Any) -> Draft:
     return Draft(**{"records": RECORDS, "sender": ONE.client, "endorsers": endorsers, **lies})
 
 
+def reading(endorsers: Sequence[Member] = BOTH, record: Mapping[str, Any] = RECORD, **lies: Any) -> str:
+    """The record as the endorsers read it in block 7, base64."""
+    answer = lies.pop("answer", [{"record": record, "tx_id": draft().true_id}])
+    reads = {f"record/{record['evaluation_id']}": 7}
+    fields = {"records": [], "answer": canonical(answer), "reads": reads, "writes": [], **lies}
+    return base64.b64encode(draft(endorsers, **fields).envelope()).decode()
+
+
 def bundle(raw: bytes | None, record: Mapping[str, Any] = RECORD, **changes: Any) -> bytes:
+    """With a reading by both organisations; `reading=None`: without."""
     fields = {"channel": CHANNEL, "chaincode": CHAINCODE, "tx_id": draft().true_id, "block_number": 7}
     if raw is not None:
         fields["transaction"] = base64.b64encode(raw).decode()
-    receipt = Receipt("exists", record, sha256_hex(record_bytes(record)), "fabric", {**fields, **changes})
+    fields = {**fields, "reading": reading(record=record), **changes}
+    if fields["reading"] is None:
+        del fields["reading"]
+    receipt = Receipt("exists", record, sha256_hex(record_bytes(record)), "fabric", fields)
     return make_bundle(receipt, POLICY.document)
 
 
@@ -68,10 +80,18 @@ def test_an_honest_transaction_holds_and_says_what_was_checked_and_what_is_a_pee
     assert summary(steps) == (
         "holds: a proof bundle; policy as cited; record e:1 (trust 0.912345, fail) follows from its parts; "
         f"transaction {draft().true_id} of scorecards on channel glassbox; it creates this record; "
-        "sent by User1@Org1MSP of Org1MSP; valid in block 7 by the word of the peer that was asked; "
-        "endorsed by Org1MSP, Org2MSP (certificates as of 2026-01-31T09:30:02Z, the sender's word)"
+        "sent by User1@Org1MSP of Org1MSP; marked valid; "
+        "endorsed by Org1MSP, Org2MSP (certificates as of 2026-01-31T09:30:02Z, the sender's word); "
+        "valid in block 7, where Org1MSP, Org2MSP read the record (2026-01-31T09:30:02Z, the reader's word)"
     )
-    assert [step.name for step in steps[3:]] == ["transaction", "write", "sender", "validity", "endorsements"]
+    assert [step.name for step in steps[3:]] == [
+        "transaction",
+        "write",
+        "sender",
+        "validity",
+        "endorsements",
+        "reading",
+    ]
 
 
 def test_every_record_of_the_batch_is_proven_by_the_same_transaction() -> None:
@@ -168,10 +188,6 @@ def test_the_form_of_a_proof_is_as_published(change: dict[str, Any], reason: str
     assert line(bundle(TRANSACTION, **change)).startswith(f"does not hold (format): {reason}")
 
 
-def test_the_block_is_the_peers_word_and_no_signature_holds_it() -> None:
-    assert "valid in block 8 by the word of the peer" in line(bundle(TRANSACTION, block_number=8))
-
-
 def test_a_receipt_without_its_transaction_says_how_to_get_it() -> None:
     assert line(bundle(None)) == (
         "cannot tell (transaction): the transaction is not in the bundle: fetch it with glassbox proof e:1"
@@ -207,24 +223,64 @@ def test_a_transaction_beyond_what_fabric_carries_is_not_read(monkeypatch: pytes
 # What its validity and its block rest on
 
 
-def reading(endorsers: Sequence[Member] = BOTH, **lies: Any) -> bytes:
-    """The record as the endorsers read it in block 7, base64."""
-    answer = lies.pop("answer", [{"record": RECORD, "tx_id": draft().true_id}])
-    fields = {"records": [], "answer": canonical(answer), "reads": {KEY: 7}, "writes": [], **lies}
-    return base64.b64encode(draft(endorsers, **fields).envelope()).decode()
-
-
 def test_a_reading_makes_validity_and_block_the_endorsers_word() -> None:
     later = Timestamp(seconds=int((NOW + timedelta(days=30)).timestamp()))
-    assert (
-        "; valid in block 7, where Org1MSP, Org2MSP read the record (2026-03-02T09:30:02Z, the reader's word); "
-        in line(bundle(TRANSACTION, reading=reading(time=later)))
+    assert line(bundle(TRANSACTION, reading=reading(time=later))).endswith(
+        "; valid in block 7, where Org1MSP, Org2MSP read the record (2026-03-02T09:30:02Z, the reader's word)"
     )
-    assert "; valid in block 7, where Org2MSP read the record (" in line(
-        bundle(TRANSACTION, reading=reading([TWO.peer]))
-    )
-    assert "; valid in block 7 by the word of the peer that was asked; " in line(
-        bundle(TRANSACTION, reading=reading([TWO.peer])), trust(ONE)
+    once = bundle(TRANSACTION, reading=reading([TWO.peer]))
+    assert "; valid in block 7, where Org2MSP read the record (" in line(once, trust(TWO))
+    assert "; valid in block 7, where Org2MSP read the record (" in line(once, trust(ONE, TWO, endorsements=1))
+
+
+NOBODY_SIGNED = (
+    "cannot tell (reading): everything else holds, but nobody whom you named signed that the transaction became valid: "
+    "it is the word of whoever made this file; fetch the proof again where enough peers answer (glassbox proof e:1), "
+    "or say --unsigned-validity to accept it"
+)
+
+
+def test_an_envelope_that_was_never_submitted_proves_nothing() -> None:
+    """Two that contradict each other, both endorsed, can be wrapped so by whoever had them endorsed."""
+    other = {**RECORD, "model": None}
+    for record in (RECORD, other):
+        wrapped = bundle(draft(records=[record]).processed(), record, reading=None, block_number=12345)
+        steps = verify_bundle(wrapped, [], trust(ONE, TWO))
+        assert (exit_code(steps), summary(steps)) == (2, NOBODY_SIGNED)
+        assert all(step.holds for step in steps[:-1])
+
+
+@pytest.mark.parametrize(
+    ("read_by", "said"),
+    [
+        ([], "nobody whom you named"),
+        ([Organisation("Org3MSP").peer], "nobody whom you named"),
+        ([TWO.peer], "only Org2MSP of those whom you ask for"),
+        ([TWO.peer, TWO.peer], "only Org2MSP of those whom you ask for"),
+    ],
+)
+def test_a_reading_that_too_few_signed_is_none(read_by: list[Member], said: str) -> None:
+    made = bundle(TRANSACTION, reading=reading(read_by))
+    assert line(made) == NOBODY_SIGNED.replace("nobody whom you named", said)
+    accepting = replace(trust(ONE, TWO), unsigned_validity=True)
+    assert line(made, accepting).endswith("; valid in block 7 by the word of whoever made this file")
+
+
+def test_whoever_accepts_unsigned_validity_is_told_whose_word_it_is() -> None:
+    accepting = replace(trust(ONE, TWO), unsigned_validity=True)
+    steps = verify_bundle(bundle(TRANSACTION, reading=None, block_number=8), [], accepting)
+    assert exit_code(steps) == 0
+    assert summary(steps).endswith("; valid in block 8 by the word of whoever made this file")
+    assert "read the record" in line(bundle(TRANSACTION), accepting)
+    assert line(bundle(TRANSACTION, block_number=8), accepting).startswith("does not hold (validity)")
+
+
+@pytest.mark.parametrize("name", ["channel", "chaincode"])
+def test_another_channel_or_chaincode_than_the_one_asked_for_does_not_hold(name: str) -> None:
+    here = {"channel": CHANNEL, "chaincode": CHAINCODE}[name]
+    assert line(bundle(TRANSACTION), replace(trust(ONE, TWO), **{name: here})).startswith("holds: ")
+    assert line(bundle(TRANSACTION), replace(trust(ONE, TWO), **{name: "another"})) == (
+        f"does not hold (transaction): the transaction's {name} is {here}, and you ask for another"
     )
 
 
@@ -243,11 +299,16 @@ def test_a_reading_makes_validity_and_block_the_endorsers_word() -> None:
         ({"channel": "other"}, "the proof names another channel than the transaction, other"),
         ({"chaincode": "other"}, "the proof names another chaincode than the transaction, other"),
         ({"proposal_hash": bytes(32)}, "what was endorsed answers another proposal"),
-        ({"endorsers": [ONE.client]}, "User1@Org1MSP of Org1MSP is no peer"),
     ],
 )
 def test_a_reading_that_says_something_else_does_not_hold(lie: dict[str, Any], reason: str) -> None:
     assert line(bundle(TRANSACTION, reading=reading(**lie))).startswith(f"does not hold (validity): {reason}")
+
+
+def test_a_forged_reading_does_not_hold() -> None:
+    assert line(bundle(TRANSACTION, reading=reading([ONE.client]))).startswith(
+        "does not hold (reading): User1@Org1MSP of Org1MSP is no peer"
+    )
 
 
 READING = base64.b64decode(reading())
@@ -258,7 +319,8 @@ def test_no_endorsed_byte_of_a_reading_can_be_changed(position: int, bits: int) 
     """Who asked has signed it too, which nobody needs: a byte changed there is the one that may pass."""
     changed = READING[:position] + bytes([READING[position] ^ bits]) + READING[position + 1 :]
     found = line(bundle(TRANSACTION, reading=base64.b64encode(changed).decode()))
-    assert found.startswith("does not hold (validity)") or found == line(bundle(TRANSACTION, reading=reading()))
+    refused = ("does not hold (validity)", "does not hold (reading)", "cannot tell (reading)")
+    assert found.startswith(refused) or found == line(bundle(TRANSACTION))
 
 
 @pytest.mark.parametrize("text", ["!", "AA==", "", base64.b64encode(TRANSACTION).decode()])
@@ -299,11 +361,10 @@ def test_two_organisations_are_two() -> None:
 
 
 def test_an_endorsement_that_nobody_can_judge_is_not_counted() -> None:
-    assert line(bundle(TRANSACTION), trust(ONE, endorsements=2)) == (
-        "cannot tell (endorsements): all else holds, but the transaction is endorsed by 1 of the 2 organisations that "
-        "you ask for (Org1MSP) and by Org2MSP, whom you did not name: use --root MSPID=FILE.pem"
+    assert line(bundle(TRANSACTION), trust(ONE, Organisation("Org3MSP"), endorsements=2)) == (
+        "does not hold (endorsements): the transaction is endorsed by 1 of the 2 organisations that you ask for "
+        "(Org1MSP)"
     )
-    assert line(bundle(TRANSACTION), trust(ONE, endorsements=3)).startswith("does not hold (endorsements)")
 
 
 def test_a_transaction_that_nobody_endorsed_does_not_hold() -> None:
@@ -347,7 +408,8 @@ def test_certificates_are_judged_at_the_transactions_time() -> None:
 
 def test_another_root_of_the_same_name_is_another_organisation() -> None:
     assert line(bundle(TRANSACTION), trust(ONE, Organisation("Org2MSP"))).startswith(
-        "does not hold (endorsements): the certificate of peer0.Org2MSP of Org2MSP does not hold: "
+        "does not hold (endorsements): the certificate of peer0.Org2MSP of Org2MSP does not hold: not issued by the "
+        "authorities that you named for Org2MSP (2026-01-31T09:30:02Z)"
     )
 
 
@@ -365,7 +427,8 @@ def test_intermediates_lead_to_their_root_and_no_further() -> None:
 def test_the_sender_is_checked_where_its_organisation_is_named() -> None:
     impostor = issue("Org1MSP", "User1", issue("Org1MSP", "ca.Org1MSP"), ["client"])
     made = draft(sender=impostor)
-    proven = bundle(made.processed(), tx_id=made.true_id)
+    read_so = reading(answer=[{"record": RECORD, "tx_id": made.true_id}])
+    proven = bundle(made.processed(), tx_id=made.true_id, reading=read_so)
     assert line(proven).startswith("does not hold (sender): the certificate of User1 of Org1MSP does not hold")
     assert "sent by User1 of Org1MSP (whom you did not name: the signature alone was checked)" in line(
         proven, trust(TWO)
@@ -380,6 +443,11 @@ def test_the_sender_is_checked_where_its_organisation_is_named() -> None:
     ("roots", "endorsements", "reason"),
     [
         ({"Org1MSP": [ONE.root.pem]}, 0, "0 endorsements prove nothing"),
+        (
+            {"Org1MSP": [ONE.root.pem], "Org2MSP": [TWO.root.pem]},
+            3,
+            "3 endorsements of 2 named organisations cannot be",
+        ),
         ({"Org1MSP": [b"nonsense"]}, None, "what is given for Org1MSP is no PEM file"),
         ({"Org1MSP": []}, None, "what is given for Org1MSP holds no root"),
         ({"Org1MSP": [ONE.peer.pem]}, None, "peer0.Org1MSP is no certificate authority"),
@@ -444,8 +512,10 @@ async def test_a_proof_comes_without_a_reading_where_too_few_peers_are_there(
     assert receipt is not None
     assert "reading" not in receipt.proof
     roots = {each.msp_id: [each.ca.root.certificate_pem] for each in fabric_of_two.organizations}
-    found = line(make_bundle(receipt, POLICY.document), Trust(roots))
-    assert f"valid in block {receipt.proof['block_number']} by the word of the peer that was asked; " in found
+    steps = verify_bundle(make_bundle(receipt, POLICY.document), [], Trust(roots))
+    assert (exit_code(steps), steps[-1].name) == (2, "reading")
+    found = line(make_bundle(receipt, POLICY.document), Trust(roots, unsigned_validity=True))
+    assert found.endswith(f"; valid in block {receipt.proof['block_number']} by the word of whoever made this file")
 
 
 # The commands
@@ -470,6 +540,16 @@ def test_the_command_takes_roots(files: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     assert verify.main([file, f"--root={files}/one.pem"]) == 2
     assert "has the form MSPID=FILE.pem" in capsys.readouterr().err
+    assert verify.main([file, *both, "--endorsements", "3"]) == 2
+    assert "3 endorsements of 2 named organisations cannot be" in capsys.readouterr().err
+    assert verify.main([file, *both, "--channel", CHANNEL, "--chaincode", CHAINCODE]) == 0
+    assert verify.main([file, *both, "--chaincode", "another"]) == 1
+    assert verify.main([file, *both, "--channel", "another"]) == 1
+    (files / "proof.json").write_bytes(bundle(TRANSACTION, reading=None))
+    capsys.readouterr()
+    assert verify.main([file, *both]) == 2
+    assert capsys.readouterr().out == NOBODY_SIGNED + "\n"
+    assert verify.main([file, *both, "--unsigned-validity"]) == 0
     assert verify.main([file, "--root=Org1MSP=absent.pem"]) == 2
     assert capsys.readouterr().err == "cannot tell: absent.pem: No such file or directory\n"
 
@@ -484,6 +564,12 @@ def test_the_users_command_takes_roots_too(files: Path) -> None:
     roots = ["--root", f"Org1MSP={files}/one.pem", "--root", f"Org2MSP={files}/two.pem"]
     done = subprocess.run([*command, *roots], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, line(bundle(TRANSACTION)) + "\n"), done.stderr
+    elsewhere = subprocess.run([*command, *roots, "--channel", "another", "--chaincode", CHAINCODE], check=False)
+    assert elsewhere.returncode == 1
+    (files / "proof.json").write_bytes(bundle(TRANSACTION, reading=None))
+    unsigned = subprocess.run([*command, *roots], capture_output=True, text=True, check=False)
+    assert (unsigned.returncode, unsigned.stdout) == (2, NOBODY_SIGNED + "\n")
+    assert subprocess.run([*command, *roots, "--unsigned-validity"], check=False).returncode == 0
     wrong = subprocess.run([*command, "--root", "Org1MSP"], capture_output=True, text=True, check=False)
     assert (wrong.returncode, wrong.stderr) == (
         2,
