@@ -255,7 +255,7 @@ func TestRejectedRecords(t *testing.T) {
 		{"CommitScorecards", changed(t, pass, strings.Repeat("é", 90), "1"), answered{Code: "invalid", Field: strings.Repeat("é", 80), Rule: "no such field in Record v1"}},
 		{"CommitScorecards", changed(t, pass, "policy_digest", fmt.Sprintf("%q", digest("no policy"))), answered{Code: "unknown_policy", Field: "policy_digest", Rule: "a policy that is on the ledger: register it (RegisterPolicy)"}},
 		{"CommitScorecards", changed(t, pass, "supersedes", `"golden-0"`), answered{Code: "unknown_reference", Field: "supersedes", Rule: "the id of a record that is on the ledger"}},
-		{"CommitScorecards", changed(t, pass, "supersedes", `"golden-1"`), answered{Code: "unknown_reference", Field: "supersedes", Rule: "the id of a record that is on the ledger"}},
+		{"CommitScorecards", changed(t, pass, "supersedes", `"golden-1"`), answered{Code: "invalid", Field: "supersedes", Rule: "another record"}},
 		{"CommitReview", review, answered{Code: "unknown_reference", Field: "refers_to", Rule: "the id of a record that is on the ledger"}},
 		{"CommitScorecards", changed(t, pass, "trust", `"0.999999"`), answered{Code: "invalid", Field: "trust", Rule: `"1.000000" by arithmetic, not "0.999999"`}},
 	} {

@@ -101,6 +101,9 @@ func New(value any) (*Record, *Error) {
 	}
 	r.PolicyDigest, r.Session = text(made, "policy_digest"), text(made, "session")
 	r.Reference = text(made, r.ReferenceField())
+	if r.Reference == r.ID {
+		return nil, &Error{r.ReferenceField(), "another record"}
+	}
 	return r, nil
 }
 

@@ -96,6 +96,7 @@ def check_shape(record: Any) -> None:
     if kind != "scorecard":
         if record["evaluation_id"] != f"{kind}:{record['digest']}":
             raise RecordError("evaluation_id", f"`{kind}:` followed by the digest")
+        _of_another(record, "refers_to")
         return
     if record["evaluation_id"].startswith(RESERVED_PREFIXES):
         raise RecordError("evaluation_id", f"not beginning {', '.join(RESERVED_PREFIXES)}")
@@ -106,6 +107,7 @@ def check_shape(record: Any) -> None:
     for name in ("reasons", "missed_targets"):
         if record[name] != sorted(set(record[name])):
             raise RecordError(name, "sorted, each once")
+    _of_another(record, "supersedes")
 
 
 def check_scorecard(record: Mapping[str, Any], policy: Mapping[str, Any], digest: str) -> None:
@@ -162,6 +164,11 @@ def _arithmetic(record: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
     ):
         if record[key] != want[key]:
             raise RecordError(key, f"{want[key]!r} by arithmetic, not {record[key]!r}")
+
+
+def _of_another(record: Mapping[str, Any], name: str) -> None:
+    if record[name] == record["evaluation_id"]:
+        raise RecordError(name, "another record")
 
 
 _Check = Callable[[Any, str], None]

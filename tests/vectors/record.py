@@ -150,6 +150,7 @@ EDITS: list[tuple[str, tuple[str | int, ...], Any, str]] = [  # (base, where, wh
     ("mixed", ("missed_targets",), ["entities", "entities", "llm_relevance"], "missed_targets"),
     ("mixed", ("missed_targets",), ["entities"], "missed_targets"),
     ("mixed", ("supersedes",), "", "supersedes"),
+    ("mixed", ("supersedes",), "golden-1", "supersedes"),
     ("mixed", ("missed_targets", 0), None, "missed_targets[0]"),
     ("run", ("kind",), "scorecard", "request_digest"),
     ("run", ("kind",), "review", "evaluation_id"),
@@ -157,6 +158,8 @@ EDITS: list[tuple[str, tuple[str | int, ...], Any, str]] = [  # (base, where, wh
     ("run", ("evaluation_id",), f"review:{DIGEST}", "evaluation_id"),
     ("run", ("digest",), hashlib.sha256(b"other").hexdigest(), "evaluation_id"),
     ("run", ("refers_to",), "a b", "refers_to"),
+    ("run", ("refers_to",), f"run:{DIGEST}", "refers_to"),
+    ("review", ("refers_to",), f"review:{DIGEST}", "refers_to"),
     ("run", ("created_at",), None, "created_at"),
 ]  # fmt: skip
 
