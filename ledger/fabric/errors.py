@@ -103,7 +103,13 @@ _RULES: list[tuple[str, type[GatewayError], str | None]] = [
 ]
 """The first that matches decides."""
 
+_NEVER = "the chaincode will never take this call"
 _BY_CHAINCODE: dict[str, tuple[type[GatewayError], str | None]] = {
+    "INVALID_BATCH": (Permanent, _NEVER),
+    "INVALID_RECORD": (Permanent, _NEVER),
+    "INVALID_ARGUMENT": (Permanent, _NEVER),
+    "INVALID_POLICY": (Permanent, f"{_NEVER}; correct the policy"),
+    "CONFLICT": (Permanent, f"{_NEVER}; what stands on the ledger stays"),
     "FORBIDDEN": (Configuration, "use an identity that may do that"),
     "LEDGER": (Retry, None),
     "INTERNAL": (Retry, None),

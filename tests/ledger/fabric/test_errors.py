@@ -35,7 +35,12 @@ READERS = (
 @pytest.mark.parametrize(
     ("step", "code", "message", "details", "kind", "said"),
     [
-        ("Endorse", "ABORTED", FAILED, ["chaincode response 500, INVALID_BATCH: no array"], Permanent, "INVALID_BATCH"),
+        ("Endorse", "ABORTED", FAILED, ["chaincode response 500, INVALID_BATCH: no array"], Permanent,
+         "INVALID_BATCH: no array (ABORTED): the chaincode will never take this call"),
+        ("Endorse", "ABORTED", FAILED, ["chaincode response 500, INVALID_POLICY: judges: a list"], Permanent,
+         "correct the policy"),
+        ("Endorse", "ABORTED", FAILED, ["chaincode response 500, CONFLICT: a larger one stands"], Permanent,
+         "what stands on the ledger stays"),
         ("Evaluate", "UNKNOWN", "evaluate call to endorser returned error: chaincode response 500, no such function",
          [], Permanent, "chaincode that belongs to this version"),
         ("Endorse", "ABORTED", FAILED, ["chaincode response 500, FORBIDDEN: registering is for admin"],

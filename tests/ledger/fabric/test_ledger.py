@@ -152,6 +152,46 @@ async def test_a_record_that_spoils_a_batch_does_not_hold_up_its_neighbours(
         assert results(answered) == ["created"] * 3 + ["refused"] + ["created"] * 4
 
 
+async def test_what_is_not_in_the_form_of_a_record_is_in_no_transaction(
+    network: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction keeps its input, what the chaincode refused of it too."""
+    secret = "what the customer asked"
+    async with opened(network, tmp_path) as ledger:
+        endorse, sent = ledger.gateway.endorse, list[str]()
+
+        async def overheard(function: str, *args: str) -> Prepared:
+            sent.extend(args)
+            return await endorse(function, *args)
+
+        monkeypatch.setattr(ledger.gateway, "endorse", overheard)
+        run = reference_record("run", "cd" * 32, CREATED_AT)
+        answered = await ledger.append(
+            [
+                scorecard("e-1"),
+                {**scorecard("e-2"), "query": secret},
+                {**scorecard("e-3"), "reasons": [secret]},
+                {**scorecard("e-4"), "kind": secret},
+                {**scorecard("e-5"), "supersedes": "e-5"},
+                {**run, "note": secret},
+                scorecard("e-6"),
+            ]
+        )
+    assert results(answered) == ["created", *["refused"] * 5, "created"]
+    assert [answer.field for answer in answered if isinstance(answer, Refused)] == [
+        "query",
+        "reasons[0]",
+        "kind",
+        "supersedes",
+        "note",
+    ]
+    blocks = b"".join(block.SerializeToString() for block in network.channel.ledger.blocks)
+    assert b"e-6" in blocks
+    assert secret.encode() not in blocks
+    assert len(sent) == 1
+    assert secret not in sent[0]
+
+
 async def test_nothing_is_written_where_one_of_many_transactions_lacks_its_policy(
     network: TestNetwork, tmp_path: Path
 ) -> None:
