@@ -18,7 +18,8 @@ help:
 	@echo "make lint   style, types, import rules, container files, shell"
 	@echo "make bench  ratios against the libraries that GlassBox is built on, and evaluations per second"
 	@echo "make hfc    install hfc into $(HFC), for who must reach Fabric through it"
-	@echo "make soak   a million simulated schedules from a new seed on (SCHEDULES=100000 and SEED=7 choose)"
+	@echo "make soak   a million simulated schedules from a new seed on, then every fault mixed on three Kafka brokers for"
+	@echo "            20 minutes (SCHEDULES=100000, MINUTES=3 and SEED=7 choose)"
 	@echo "make lock   write requirements/*.txt anew from pyproject.toml"
 
 demo: $(VENV)/base.stamp
@@ -42,8 +43,9 @@ build/kafka/stamp: deploy/kafka/pom.xml
 	@mvn -q -B -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(abspath $(@D)) $(ARGS)
 	@touch $@
 
-soak: $(VENV)/dev.stamp
+soak: $(VENV)/dev.stamp kafka
 	$(BIN)/python -m tests.simulation $(or $(SEED),$(shell date +%s)) --count $(or $(SCHEDULES),1000000)
+	SEED=$(SEED) MINUTES=$(MINUTES) $(BIN)/python -m tests.faults.soak
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check
