@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from glassbox.contract.record import reference_record
 from ledger.checkpoint import Checkpoint, Signer
 from ledger.fabric.batches import Batch, Item, answers, split, waves
-from ledger.fabric.errors import Permanent
+from ledger.fabric.errors import Conflict, Permanent
 from ledger.fabric.gateway import Deadlines
 from ledger.fabric.ledger import FabricLedger
 from ledger.fabric.pending import Pending, PendingTransaction
@@ -585,6 +585,24 @@ async def test_events_that_no_peer_goes_on_with_are_trouble(network: TestNetwork
     async with opened(network, tmp_path) as ledger:
         with pytest.raises(LedgerUnavailable, match="ChaincodeEvents at the Fabric peer"):
             await anext(ledger.events())
+
+
+async def test_a_reading_waits_for_an_endorser_that_is_a_block_behind(
+    network: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(network, tmp_path) as ledger:
+        await ledger.append([scorecard("e")])
+        endorse, behind = ledger.gateway.endorse, iter([True, True])
+
+        async def late(function: str, *args: str) -> Prepared:
+            if next(behind, False):
+                raise Conflict("Endorse", "peer", "ABORTED", "ProposalResponsePayloads do not match")
+            return await endorse(function, *args)
+
+        monkeypatch.setattr(ledger.gateway, "endorse", late)
+        proven = await ledger.prove("e")
+    assert proven is not None
+    assert "reading" in proven.proof
 
 
 async def test_a_proof_has_the_transaction_only_where_it_is_asked_for(network: TestNetwork, tmp_path: Path) -> None:
