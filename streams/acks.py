@@ -126,3 +126,26 @@ class OrderedAcks:
         """Seconds since the oldest open event was read; 0 when nothing is open."""
         heads = [window[0].taken_at for window in self._open.values() if window]
         return time.monotonic() - min(heads) if heads else 0.0
+
+
+class Skipped(Exception):
+    """The transport handed over an event without those before it: leave without acknowledging, and read again."""
+
+
+class Continuity:
+    """Whether a partition's events come one after another, from the committed one on, in each assignment.
+
+    For topics whose offsets have no holes: those that no transactional producer writes and nothing compacts.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def first_missing(self, where: tuple[str, int], offset: int, generation: int, committed: int | None) -> int | None:
+        """The first offset that should have come before this one; None where nothing is missing. `committed`: where
+        the group stands, for the first event of an assignment; None if it has no position yet."""
+        known, expected = self._next.get(where, (generation, -1))
+        if known != generation or expected < 0:
+            expected = offset if committed is None else committed
+        self._next[where] = generation, max(offset + 1, expected)
+        return expected if offset > expected else None

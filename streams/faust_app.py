@@ -25,7 +25,7 @@ from faust.types import TP
 
 from glassbox.contract.events import LATEST
 from streams import metrics
-from streams.acks import OrderedAcks
+from streams.acks import Continuity, OrderedAcks, Skipped
 from streams.clients import Broker
 from streams.drain import DrainingConsumer
 from streams.joiner import Marker
@@ -33,7 +33,7 @@ from streams.ports import Record, SendFailed, TooLarge
 from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
 from streams.security import Security
 from streams.starts import Note, Where
-from streams.topics import MESSAGE_MAX, Topic, partition_of
+from streams.topics import MESSAGE_MAX, REQUESTS, Topic, partition_of
 
 log = logging.getLogger("glassbox.streams")
 
@@ -230,6 +230,7 @@ class Role:
     ) -> None:
         self.app, self.outbox, self._topic = app, outbox, topic
         self.acks, self.in_flight = acks, in_flight
+        self._continuity = Continuity()
         self.joined = False
         self._stopping = False
 
@@ -241,6 +242,12 @@ class Role:
         async def agent(stream: Any) -> None:
             async for event in stream.noack().events():
                 message = event.message
+                if (missing := await self._first_missing(message)) is not None:
+                    where = f"{message.topic}/{message.partition}"
+                    self.in_flight.fail(
+                        Skipped(f"{where}: {message.offset} came, and {missing} did not come before it")
+                    )
+                    return
                 if not await reader.read(_record(message), message.generation_id, event.ack):
                     return  # an exception that left the agent would acknowledge the event
 
@@ -272,6 +279,19 @@ class Role:
                 metrics.OLDEST_UNACKNOWLEDGED_SECONDS.set(acks.oldest_age())
 
         self._ticker = ticker
+
+    async def _first_missing(self, message: Any) -> int | None:
+        """Faust can lose what it had fetched when its flow stops, around a recovery: an event that was never handed
+        over must not be committed past. Not for `requests`, whose producers may be transactional."""
+        if self._topic == REQUESTS:
+            return None
+        where, consumer = TP(message.topic, message.partition), cast(Any, self.app.consumer)
+        committed = consumer._committed_offset.get(where)
+        missing = self._continuity.first_missing(where, message.offset, message.generation_id, committed)
+        if missing is None:
+            return None
+        earliest = await consumer.earliest_offsets(where)  # what retention took is not missing
+        return missing if earliest.get(where, 0) < message.offset else None
 
     async def _settle(self, grace_s: float) -> None:
         """Give work in flight its time, then commit what was released (Faust has popped its own lists by now)."""

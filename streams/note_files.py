@@ -10,7 +10,6 @@ from pathlib import Path
 from streams.ports import SendFailed
 from streams.starts import Note, Where
 
-
 STARTS = "starts"
 """The folder of the notes, in the data folder."""
 

@@ -162,7 +162,7 @@ class RoleProcess:
         handler = Worker(self.role, judged, process.outbox, vault, documents(settings))
         pool = Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool, give_up=handler.give_up)
         notes = FileNotes(settings.data_dir / STARTS) if settings.broker().embedded else FaustNotes(process.app, acks)
-        pool.starts = Starts(notes, reserve=pool.window)
+        pool.starts = Starts(notes, reserve=pool.size)
         return pool
 
     def _loaded(self, loading: asyncio.Task[Judge]) -> None:

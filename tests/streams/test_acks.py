@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.acks import OrderedAcks, Token
+from streams.acks import Continuity, OrderedAcks, Token
 
 
 class Log:
@@ -90,3 +90,25 @@ def test_releasing_twice_counts_once() -> None:
     log.acks.release(second)
     assert log.acknowledged == [0, 1]
     assert log.acks.released == 2
+
+
+@given(st.integers(0, 50), st.lists(st.integers(1, 3), max_size=20))
+def test_a_gap_is_seen_wherever_it_is(committed: int, steps: list[int]) -> None:
+    """Events come with these steps from the committed one on: a step above 1 leaves something out."""
+    continuity, expected, offset = Continuity(), committed, committed - 1
+    for step in steps:
+        offset += step
+        missing = continuity.first_missing(("results", 0), offset, 1, committed)
+        assert missing == (expected if offset > expected else None)
+        expected = offset + 1
+
+
+def test_each_assignment_begins_where_the_group_stands() -> None:
+    continuity, where = Continuity(), ("results", 0)
+    assert continuity.first_missing(where, 7, 1, None) is None, "a group without a position begins anywhere"
+    assert continuity.first_missing(where, 8, 1, None) is None
+    assert continuity.first_missing(where, 7, 1, None) is None, "what comes again is not a gap"
+    assert continuity.first_missing(where, 9, 1, None) is None
+    assert continuity.first_missing(where, 4, 2, 4) is None
+    assert continuity.first_missing(where, 12, 3, 5) == 5
+    assert continuity.first_missing(("results", 1), 0, 3, None) is None
