@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def altered(folder: Path, **verdict: Any) -> Recomputation:
 
 
 def test_a_verdict_that_does_not_follow_from_the_raw_outputs(tmp_path: Path) -> None:
-    made = altered(tmp_path, **dict.fromkeys(("score", "low", "high"), "0.123456"))
+    made = altered(tmp_path, **dict.fromkeys(("score", "low", "high"), Decimal("0.123456")))
     assert made.equal is False
     found = part(made, "llm_relevance")
     assert (found.source, found.result) == ("raw outputs", "differs")
