@@ -13,7 +13,7 @@ from tests.simulation.mutants import MUTANTS, mutated
 from tests.simulation.plan import PROFILES, draw, shares
 from tests.simulation.schedule import run
 
-SCHEDULES = int(os.environ.get("SCHEDULES", "20000"))
+SCHEDULES = int(os.environ.get("SCHEDULES", "5000"))
 CAUGHT_WITHIN = 400
 """Schedules of its profile within which every mutant is caught."""
 
