@@ -64,6 +64,12 @@ def reader(broker: Broker, topics: Sequence[Topic], *, from_end: bool = True) ->
 
     Raises `BrokerError` where the broker does not answer or a topic is missing.
     """
+    return _reader(broker, topics, from_end)[0]
+
+
+def _reader(broker: Broker, topics: Sequence[Topic], from_end: bool) -> tuple[Consumer, dict[tuple[str, int], int]]:
+    """The consumer, and the offset after the last of each partition that is not empty. They are asked for before the
+    consumer is assigned: one that fetches may be answered late or wrong."""
     consumer = Consumer(
         {
             **common(broker),
@@ -73,17 +79,19 @@ def reader(broker: Broker, topics: Sequence[Topic], *, from_end: bool = True) ->
             "auto.offset.reset": "earliest",
         }
     )
+    where, ends = [], {}
     try:
-        where = []
         for topic in topics:
             for partition in range(broker.partitions):
                 low, high = _offsets(consumer, TopicPartition(topic.name, partition))
                 where.append(TopicPartition(topic.name, partition, high if from_end else low))
+                if low < high:
+                    ends[topic.name, partition] = high
         consumer.assign(where)
     except KafkaException as error:
         consumer.close()
         raise explained(error, broker) from None
-    return consumer
+    return consumer, ends
 
 
 def _offsets(consumer: Consumer, where: TopicPartition) -> tuple[int, int]:
@@ -103,24 +111,19 @@ def read_all(broker: Broker, topic: Topic, patience_s: float = 30) -> Iterator[M
 
     Raises `BrokerError` as `reader` does, and where nothing comes for `patience_s` seconds before the end.
     """
-    consumer = reader(broker, [topic], from_end=False)
+    consumer, ends = _reader(broker, [topic], from_end=False)
     try:
-        ends = {}
-        for where in consumer.assignment():
-            low, high = _offsets(consumer, where)
-            if low < high:
-                ends[where.partition] = high
         last = time.monotonic()
         while ends:
             for message in consumer.consume(500, 0.2):
                 if message.error():
                     continue  # the client goes on by itself
                 last = time.monotonic()
-                partition, offset = message.partition() or 0, message.offset() or 0
-                if offset < ends.get(partition, 0):
+                where, offset = (topic.name, message.partition() or 0), message.offset() or 0
+                if offset < ends.get(where, 0):
                     yield message
-                if offset + 1 >= ends.get(partition, 0):
-                    ends.pop(partition, None)
+                if offset + 1 >= ends.get(where, 0):
+                    ends.pop(where, None)
             if time.monotonic() - last > patience_s:
                 raise BrokerError(f"{broker.address} stopped answering while {topic.name} was read")
     except KafkaException as error:

@@ -267,6 +267,7 @@ def test_refused_records() -> None:
                 "the digest",
                 "enabled parts",
                 "that exists",
+                "another record",
             )
             assert any(words in caught.value.rule for words in beyond) or "\n" in str(edit["set"]), edit
     assert refused > 50
