@@ -6,7 +6,7 @@ import pytest
 
 from glassbox.cli.children import free_ports
 from streams.admin import check_topics, create_topics, wait_for_broker
-from streams.clients import Broker, BrokerError, reader
+from streams.clients import Broker, BrokerError, producer, read_all, reader
 from streams.topics import RECEIPTS, REQUESTS, TOPICS
 
 
@@ -29,6 +29,19 @@ def test_another_number_of_partitions_is_refused(broker: Broker) -> None:
     for act in (check_topics, create_topics):
         with pytest.raises(BrokerError, match="has 4 partitions, GLASSBOX_PARTITIONS says 6"):
             act(other, [REQUESTS, RECEIPTS])
+
+
+def test_reading_all_of_a_topic_leaves_nothing_out(broker: Broker) -> None:
+    """Also not the last of several messages that went out as one batch."""
+    create_topics(broker, [RECEIPTS])
+    assert list(read_all(broker, RECEIPTS)) == []
+    sender = producer(broker)
+    for count in range(5):
+        for n in range(4):
+            sender.produce(RECEIPTS.name, key=f"{count}-{n}".encode(), value=b"x")
+        sender.flush()
+        found = [(message.partition(), message.offset()) for message in read_all(broker, RECEIPTS)]
+        assert len(set(found)) == len(found) == 4 * (count + 1)
 
 
 def test_a_broker_that_is_not_there_is_a_sentence() -> None:
