@@ -139,13 +139,13 @@ class Continuity:
     """
 
     def __init__(self) -> None:
-        self._next: dict[tuple[str, int], tuple[int, int]] = {}
+        self._next: dict[tuple[str, int], tuple[int, int]] = {}  # generation, and the offset that comes next
 
     def first_missing(self, where: tuple[str, int], offset: int, generation: int, committed: int | None) -> int | None:
         """The first offset that should have come before this one; None where nothing is missing. `committed`: where
         the group stands, for the first event of an assignment; None if it has no position yet."""
-        known, expected = self._next.get(where, (generation, -1))
-        if known != generation or expected < 0:
+        begun_in, expected = self._next.get(where, (None, 0))
+        if begun_in != generation:
             expected = offset if committed is None else committed
         self._next[where] = generation, max(offset + 1, expected)
         return expected if offset > expected else None

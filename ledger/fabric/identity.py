@@ -17,10 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from ledger.fabric.trust import P256_ORDER
 from ledger.port import LedgerError
-
-_P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""The order n of the group of P-256 (FIPS 186-5; SEC 2, 2.4.2)."""
 
 
 class ProfileError(LedgerError):
@@ -100,7 +98,7 @@ def expires(signer: Signer) -> datetime:
 def low_s(signature: bytes) -> bytes:
     """The DER signature with the lower of the two valid s of a P-256 signature."""
     r, s = decode_dss_signature(signature)
-    return encode_dss_signature(r, min(s, _P256_ORDER - s))
+    return encode_dss_signature(r, min(s, P256_ORDER - s))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -24,7 +24,8 @@ from ledger.checkpoint import KeyFormatError
 from ledger.merkle import ProofError
 
 _ROLES = frozenset({"admin", "client", "orderer", "peer"})
-_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256, SEC 2 section 2.4.2
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""The order n of the group of P-256 (FIPS 186-5; SEC 2, 2.4.2)."""
 # Fabric's certificates follow no web profile: a peer has no alternative name, and a root need not name its own key.
 _ANY = verification.ExtensionPolicy.permit_all()
 _AUTHORITY = _ANY.require_present(x509.BasicConstraints, verification.Criticality.AGNOSTIC, None)
@@ -178,7 +179,7 @@ class Identity:
             if isinstance(error, ProofError):
                 raise
             raise ProofError(f"the signature of {self} over {what} does not verify") from None
-        if s > _ORDER // 2:
+        if s > P256_ORDER // 2:
             raise ProofError(f"the signature of {self} over {what} has a high S, which Fabric does not accept")
 
 
