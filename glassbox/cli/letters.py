@@ -108,16 +108,17 @@ def chosen(broker: Broker, names: Collection[str], every: bool, wanted: Filter) 
 
 def with_record(settings: Settings, letters: list[DeadLetter]) -> set[str]:
     """The names of those letters whose evaluation has a record, as far as the ledger can be asked from here."""
-    from glassbox.cli.dossier import archive
+    from glassbox.cli.ledgers import open_reader
     from ledger.port import LedgerUnavailable
 
+    ids = {evaluation_id for letter in letters if (evaluation_id := letter.headers.get("evaluation_id"))}
+
     async def look() -> set[str]:
-        async with archive(settings) as standing:
-            known = {
-                evaluation_id
-                for evaluation_id in {letter.headers.get("evaluation_id") for letter in letters} - {None}
-                if await standing.exactly(str(evaluation_id)) is not None
-            }
+        ledger = open_reader(settings)
+        try:
+            known = {evaluation_id for evaluation_id in ids if await ledger.read(evaluation_id) is not None}
+        finally:
+            await ledger.close()
         return {letter.name for letter in letters if letter.headers.get("evaluation_id") in known}
 
     try:
