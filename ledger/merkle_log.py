@@ -25,7 +25,6 @@ from ledger.audit import Audit, audit
 from ledger.checkpoint import Checkpoint, CheckpointError, Signer, VerifierKey
 from ledger.log_file import LogFile
 from ledger.port import (
-    APPENDED_KINDS,
     AppendResult,
     LedgerRefused,
     LedgerUnavailable,
@@ -34,6 +33,7 @@ from ledger.port import (
     Refused,
     UnknownPolicy,
     UnknownReference,
+    check_appendable,
 )
 
 T = TypeVar("T")
@@ -160,9 +160,7 @@ class MerkleLog:
         return None if found is None else found[1]
 
     def _check(self, record: dict[str, Any]) -> None:
-        if record.get("kind") == "policy":
-            raise RecordError("kind", APPENDED_KINDS)
-        check_shape(record)
+        check_appendable(record)
         if record["kind"] == "scorecard":
             cited = record["policy_digest"]
             policy = self._policy(cited)  # was checked when it was registered

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from glassbox.contract.canonical import CanonicalError, sha256_hex
-from glassbox.contract.record import RecordError
+from glassbox.contract.record import RecordError, check_shape
 
 if TYPE_CHECKING:
     from glassbox.contract.request import JudgeInput, TaskInput
@@ -86,8 +86,12 @@ class Refused:
 
 AppendResult = Receipt | Refused
 
-APPENDED_KINDS = "scorecard, run or review: a policy goes on the ledger with its content"
-"""The rule for `kind` that a policy's record breaks by itself."""
+
+def check_appendable(record: Record) -> None:
+    """Raise RecordError unless this has the shape of a record that `Ledger.append` takes: any but a policy's."""
+    if record.get("kind") == "policy":
+        raise RecordError("kind", "scorecard, run or review: a policy goes on the ledger with its content")
+    check_shape(dict(record))
 
 
 class Ledger(Protocol):

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from glassbox.contract.events import LATEST
 from streams.access import group
-from streams.clients import Broker, common
-from streams.topics import MESSAGE_MAX, judge_topic
+from streams.clients import Broker, watcher
+from streams.topics import judge_topic
 
 log = logging.getLogger("glassbox.streams")
 
@@ -24,7 +24,7 @@ class KafkaBacklog:
 
     def __init__(self, broker: Broker, kinds: Iterable[str]) -> None:
         self._broker = broker
-        self._asking = {kind: Consumer(_settings(broker, group(kind))) for kind in kinds}
+        self._asking = {kind: watcher(broker, group(kind)) for kind in kinds}
 
     async def lags(self, before: int) -> bool:
         return await asyncio.to_thread(self._lags, before)
@@ -67,13 +67,3 @@ def _appended_at(consumer: Consumer, where: TopicPartition) -> int:
     finally:
         consumer.unassign()
     return LATEST if message is None or message.error() else int(message.timestamp()[1])
-
-
-def _settings(broker: Broker, group_id: str) -> dict[str, object]:
-    return {
-        **common(broker),
-        "group.id": group_id,
-        "enable.auto.commit": False,
-        "fetch.message.max.bytes": MESSAGE_MAX,
-        "auto.offset.reset": "earliest",
-    }

@@ -59,6 +59,19 @@ def producer(broker: Broker) -> Producer:
     )
 
 
+def watcher(broker: Broker, group: str) -> Consumer:
+    """A consumer that commits nothing; `group` is the one that it names, or asks about."""
+    return Consumer(
+        {
+            **common(broker),
+            "group.id": group,
+            "enable.auto.commit": False,
+            "fetch.message.max.bytes": MESSAGE_MAX,
+            "auto.offset.reset": "earliest",
+        }
+    )
+
+
 def reader(broker: Broker, topics: Sequence[Topic], *, from_end: bool = True) -> Consumer:
     """A consumer that reads every partition of `topics` without a group: for watching, never for work.
 
@@ -70,15 +83,7 @@ def reader(broker: Broker, topics: Sequence[Topic], *, from_end: bool = True) ->
 def _reader(broker: Broker, topics: Sequence[Topic], from_end: bool) -> tuple[Consumer, dict[tuple[str, int], int]]:
     """The consumer, and the offset after the last of each partition that is not empty. They are asked for before the
     consumer is assigned: one that fetches may be answered late or wrong."""
-    consumer = Consumer(
-        {
-            **common(broker),
-            "group.id": READER_GROUP,
-            "enable.auto.commit": False,
-            "fetch.message.max.bytes": MESSAGE_MAX,
-            "auto.offset.reset": "earliest",
-        }
-    )
+    consumer = watcher(broker, READER_GROUP)
     where, ends = [], {}
     try:
         for topic in topics:

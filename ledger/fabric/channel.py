@@ -22,7 +22,6 @@ from ledger.fabric.profile import Profile
 from ledger.fabric.proposal import Position
 from ledger.fabric.transactions import Call, Committed, Outcome
 from ledger.port import (
-    APPENDED_KINDS,
     AppendResult,
     LedgerRefused,
     LedgerUnavailable,
@@ -30,6 +29,7 @@ from ledger.port import (
     Record,
     Refused,
     UnknownPolicy,
+    check_appendable,
 )
 
 _QUERY_CHAINCODE = "qscc"
@@ -362,9 +362,7 @@ def _item(number: int, record: Record) -> Item:
     """Raises RecordError or CanonicalError for what is not in the form of a record. It is not sent: a transaction keeps
     its input for ever, what is refused too, and an unknown field may hold text. The chaincode looks at the rest."""
     raw = record_bytes(record)
-    if record.get("kind") == "policy":
-        raise RecordError("kind", APPENDED_KINDS)
-    check_shape(dict(record))
+    check_appendable(record)
     return Item(number, record, raw)
 
 
