@@ -17,6 +17,8 @@ DAY_S = 86400
 JUMPS = [DAY_S, -2 * DAY_S, 0, 400 * DAY_S, -30 * 365 * DAY_S]
 """Seconds."""
 DEADLINE_S = 4  # of the policy `quick`
+GIVEN_UP_S = 0.9 * DEADLINE_S
+"""When a worker says `timeout`: a tenth of the time is kept for sending it."""
 
 
 def test_wall_clocks_that_jump_decide_nothing(gates: Gates, gate: Gate) -> None:
@@ -35,8 +37,8 @@ def test_wall_clocks_that_jump_decide_nothing(gates: Gates, gate: Gate) -> None:
     seen = gate.settle()
     for record in seen.records.values():
         assert began < moment(record["requested_at"]) <= moment(record["closed_at"]) < datetime.now(UTC)
-        late = (moment(record["closed_at"]) - moment(record["requested_at"])).total_seconds() >= DEADLINE_S
-        assert late or record["outcome"] != "incomplete"
+        took_s = (moment(record["closed_at"]) - moment(record["requested_at"])).total_seconds()
+        assert took_s >= GIVEN_UP_S or record["outcome"] != "incomplete"
     gates.replace(*ROLES, environment={})
 
 
