@@ -1,29 +1,16 @@
-"""What the ledger on Fabric does beyond the suite of all ledgers: batches, faults, crashes, anchors and events."""
+"""What the ledger on Fabric does beyond the suite of all ledgers: batches, policies, anchors and events."""
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fabric_protos.common.common_pb2 import Envelope
-from hypothesis import given
-from hypothesis import strategies as st
 
 from glassbox.contract.record import reference_record
 from ledger.checkpoint import Checkpoint, Signer
-from ledger.fabric.batches import Batch, Item, answers, split, waves
 from ledger.fabric.errors import Conflict, Permanent
-from ledger.fabric.gateway import Deadlines
 from ledger.fabric.ledger import FabricLedger
-from ledger.fabric.pending import Pending, PendingTransaction
 from ledger.fabric.proposal import Prepared
 from ledger.port import (
-    AppendResult,
     LedgerRefused,
     LedgerUnavailable,
     Receipt,
@@ -32,55 +19,9 @@ from ledger.port import (
     UnknownReference,
 )
 from tests.ledger.fabric.network import TestNetwork
-from tests.ledger.fabric.peer.faults import Call, Tamper
+from tests.ledger.fabric.opened import opened, pending, results, transactions, valid
+from tests.ledger.fabric.peer.faults import Call
 from tests.ledger.records import CREATED_AT, POLICY, scorecard
-
-QUICK = Deadlines(evaluate=5, endorse=5, submit=0.5, commit=0.5, known=0.2)
-
-
-@asynccontextmanager
-async def opened(
-    network: TestNetwork, folder: Path, *, user: str = "User1", deadlines: Deadlines | None = None, **settings: Any
-) -> AsyncIterator[FabricLedger]:
-    ledger = FabricLedger(network.profile(user), folder / "pending.sqlite3", deadlines=deadlines, **settings)
-    try:
-        yield ledger
-    finally:
-        await ledger.close()
-
-
-async def register(network: TestNetwork, folder: Path) -> None:
-    async with opened(network, folder, user="Admin") as admin:
-        await admin.register_policy(POLICY.document, CREATED_AT)
-
-
-@pytest.fixture
-async def network(fabric: TestNetwork, tmp_path: Path) -> TestNetwork:
-    await register(fabric, tmp_path)
-    return fabric
-
-
-async def pending(folder: Path) -> list[PendingTransaction]:
-    file = Pending(folder / "pending.sqlite3", "glassbox")
-    try:
-        return await file.all()
-    finally:
-        await file.close()
-
-
-def results(answered: Sequence[AppendResult]) -> list[str]:
-    return [answer.result if isinstance(answer, Receipt) else "refused" for answer in answered]
-
-
-def transactions(answered: Sequence[AppendResult]) -> list[str]:
-    """The different transactions of receipts, in order."""
-    return list(dict.fromkeys(a.proof["tx_id"] for a in answered if isinstance(a, Receipt)))
-
-
-def valid(network: TestNetwork) -> int:
-    """Transactions in the blocks that were valid, without the channel's first."""
-    return sum(one.code == 0 for block in network.channel.ledger.committed[1:] for one in block)
-
 
 # Batches
 
@@ -280,210 +221,6 @@ async def test_an_envelope_that_is_ordered_twice_counts_once(network: TestNetwor
         assert valid(network) == before + 1
 
 
-# Faults and crashes
-
-
-@pytest.mark.parametrize("step", [Call.ENDORSE, Call.SUBMIT, Call.COMMIT_STATUS])
-@pytest.mark.parametrize("fault", ["unavailable", "lost_replies", "silent"])
-async def test_trouble_at_each_step_ends_in_one_record(
-    network: TestNetwork, tmp_path: Path, step: Call, fault: str
-) -> None:
-    async with opened(network, tmp_path, deadlines=replace(QUICK, endorse=0.5)) as ledger:
-        before = valid(network)
-        setattr(network.faults, fault, {step})
-        late = (step, fault) == (Call.SUBMIT, "silent")  # the peer submits it once the client has given up
-        trouble = pytest.raises(LedgerUnavailable, match=f"{step.value} at the Fabric peer {network.endpoint}")
-        with nullcontext() if late else trouble:
-            assert results(await ledger.append([scorecard("e")])) == ["created"]
-        setattr(network.faults, fault, set())
-        (answer,) = await ledger.append([scorecard("e")])
-        assert isinstance(answer, Receipt)
-        assert answer.record == scorecard("e")
-        assert valid(network) == before + 1
-    assert await pending(tmp_path) == []
-
-
-async def test_a_slow_commit_is_waited_for(network: TestNetwork, tmp_path: Path) -> None:
-    network.orderer_faults.delay = 1.0
-    async with opened(network, tmp_path, deadlines=replace(QUICK, commit=0.7)) as ledger:
-        before = valid(network)
-        assert results(await ledger.append([scorecard("e")])) == ["created"]
-        assert valid(network) == before + 1
-
-
-async def test_a_commit_that_does_not_come_is_trouble_and_then_found(network: TestNetwork, tmp_path: Path) -> None:
-    network.orderer_faults.commits.clear()
-    async with opened(network, tmp_path, deadlines=QUICK) as ledger:
-        with pytest.raises(LedgerUnavailable, match="CommitStatus at the Fabric peer"):
-            await ledger.append([scorecard("e")])
-        (left,) = await pending(tmp_path)
-        assert left.evaluation_ids == ("e",)
-        network.orderer_faults.commits.set()
-        (answer,) = await ledger.append([scorecard("e")])
-        assert isinstance(answer, Receipt)
-        assert (answer.result, answer.proof["tx_id"]) == ("exists", left.tx_id)
-    assert await pending(tmp_path) == []
-
-
-async def test_a_crash_behind_submit_is_found_committed(
-    network: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    network.orderer_faults.commits.clear()
-    before = valid(network)
-    async with opened(network, tmp_path) as ledger:
-        submit, submitted = ledger.gateway.submit, asyncio.Event()
-
-        async def told(tx_id: str, envelope: bytes) -> None:
-            await submit(tx_id, envelope)
-            submitted.set()
-
-        monkeypatch.setattr(ledger.gateway, "submit", told)
-        appending = asyncio.create_task(ledger.append([scorecard("e"), scorecard("f")]))
-        await submitted.wait()
-        appending.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await appending
-    (left,) = await pending(tmp_path)
-    network.orderer_faults.commits.set()
-    async with opened(network, tmp_path) as reopened:
-        answered = await reopened.append([scorecard("e"), scorecard("f"), scorecard("g")])
-        assert results(answered) == ["exists", "exists", "created"]
-        assert transactions(answered)[0] == left.tx_id
-    assert valid(network) == before + 2
-    assert await pending(tmp_path) == []
-
-
-async def test_an_append_that_was_cancelled_is_settled_by_the_next(network: TestNetwork, tmp_path: Path) -> None:
-    records = [scorecard(f"e-{n}") for n in range(6)]
-    network.orderer_faults.commits.clear()
-    async with opened(network, tmp_path, batch=1, in_flight=2) as ledger:
-        before = valid(network)
-        appending = asyncio.create_task(ledger.append(records))
-        async with asyncio.timeout(20):
-            while not (left := await pending(tmp_path)):
-                await asyncio.sleep(0.01)
-        appending.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await appending
-        network.orderer_faults.commits.set()
-        answered = await ledger.append(records)
-        assert {answer.record["evaluation_id"] for answer in answered if isinstance(answer, Receipt)} == {
-            record["evaluation_id"] for record in records
-        }
-        assert set(transactions(answered)) == {one.tx_id for one in left}
-        assert valid(network) == before + 6
-    assert await pending(tmp_path) == []
-
-
-async def test_a_crash_before_submit_sends_the_same_envelope(network: TestNetwork, tmp_path: Path) -> None:
-    network.faults.unavailable = {Call.SUBMIT}
-    async with opened(network, tmp_path, deadlines=QUICK) as ledger:
-        with pytest.raises(LedgerUnavailable):
-            await ledger.append([scorecard("e")])
-    (left,) = await pending(tmp_path)
-    network.faults.unavailable = set()
-    async with opened(network, tmp_path, deadlines=QUICK) as reopened:
-        (answer,) = await reopened.append([scorecard("e")])
-        assert isinstance(answer, Receipt)
-        assert answer.proof["tx_id"] == left.tx_id
-    assert await pending(tmp_path) == []
-
-
-async def test_an_envelope_that_the_orderer_will_never_take_is_given_up(network: TestNetwork, tmp_path: Path) -> None:
-    """Its certificate has run out meanwhile, say. Were it in a block all the same, its record would exist."""
-    network.faults.unavailable = {Call.SUBMIT}
-    async with opened(network, tmp_path, deadlines=QUICK) as ledger:
-        with pytest.raises(LedgerUnavailable):
-            await ledger.append([scorecard("e")])
-    network.faults.unavailable = set()
-    (left,) = await pending(tmp_path)
-    envelope = Envelope.FromString(left.envelope)
-    envelope.signature = network.profile().signer.sign(b"something else")
-    file = Pending(tmp_path / "pending.sqlite3", "glassbox")
-    await file.remove([left.tx_id])
-    await file.add([replace(left, envelope=envelope.SerializeToString())])
-    await file.close()
-    async with opened(network, tmp_path, deadlines=QUICK) as reopened:
-        (answer,) = await reopened.append([scorecard("e")])
-        assert isinstance(answer, Receipt)
-        assert answer.result == "created"
-        assert answer.proof["tx_id"] != left.tx_id
-    assert await pending(tmp_path) == []
-
-
-async def test_the_peer_may_be_gone_for_a_while(network: TestNetwork, tmp_path: Path) -> None:
-    async with opened(network, tmp_path) as ledger:
-        network.peers[0].stop()
-        with pytest.raises(LedgerUnavailable, match=f"Endorse at the Fabric peer {network.endpoint}"):
-            await ledger.append([scorecard("e")])
-        network.peers[0].start()
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    assert results(await ledger.append([scorecard("e")])) == ["created"]
-                    break
-                except LedgerUnavailable:
-                    await asyncio.sleep(0.1)
-
-
-async def test_another_peer_takes_over_in_the_middle(
-    fabric_of_two: TestNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await register(fabric_of_two, tmp_path)
-    async with opened(fabric_of_two, tmp_path) as ledger:
-        submit = ledger.gateway.submit
-
-        async def cut_off(tx_id: str, envelope: bytes) -> None:
-            await submit(tx_id, envelope)
-            fabric_of_two.faults.unavailable = set(Call)
-
-        monkeypatch.setattr(ledger.gateway, "submit", cut_off)
-        (answer,) = await ledger.append([scorecard("e")])
-        assert results([answer]) == ["created"]
-        assert await ledger.read("e") == scorecard("e")
-
-
-# Setup
-
-
-async def test_a_setup_that_is_wrong_is_trouble_that_says_so_and_no_refusal(
-    network: TestNetwork, tmp_path: Path
-) -> None:
-    profile = network.profile()
-    for wrong, sentence in (
-        (replace(profile, channel="nowhere"), "nowhere.*check the names of channel and chaincode"),
-        (replace(profile, chaincode="nothing"), "nothing.*check the names of channel and chaincode"),
-    ):
-        ledger = FabricLedger(wrong, tmp_path / "pending.sqlite3")
-        for attempt in (ledger.append([scorecard("e")]), ledger.read("e"), ledger.policy(POLICY.digest)):
-            with pytest.raises(LedgerUnavailable, match=sentence):
-                await attempt
-        await ledger.close()
-
-
-async def test_an_expired_certificate_is_trouble_that_says_so_and_leaves_nothing_behind(
-    network: TestNetwork, tmp_path: Path
-) -> None:
-    async with opened(network, tmp_path, user=network.enrol("Expired", expired=True)) as ledger:
-        with pytest.raises(LedgerUnavailable, match=r"certificate expired at \d.* UTC.*have Org1MSP issue a new one"):
-            await ledger.append([scorecard("e")])
-    assert await pending(tmp_path) == []
-    async with opened(network, tmp_path) as renewed:
-        assert results(await renewed.append([scorecard("e")])) == ["created"]
-
-
-async def test_a_peer_that_lies_is_trouble(network: TestNetwork, tmp_path: Path) -> None:
-    async with opened(network, tmp_path) as ledger:
-        network.faults.tamper = Tamper.TRANSACTION_ID
-        with pytest.raises(LedgerUnavailable, match="not asked for"):
-            await ledger.append([scorecard("e")])
-        network.faults.tamper = Tamper.WRITES
-        with pytest.raises(LedgerUnavailable, match="ENDORSEMENT_POLICY_FAILURE"):
-            await ledger.append([scorecard("e")])
-        network.faults.tamper = None
-        assert results(await ledger.append([scorecard("e")])) == ["created"]
-
-
 async def test_a_policy_is_registered_by_an_admin_and_found_by_anybody(fabric: TestNetwork, tmp_path: Path) -> None:
     async with opened(fabric, tmp_path) as writer, opened(fabric, tmp_path, user="Admin") as admin:
         with pytest.raises(LedgerUnavailable, match=r"FORBIDDEN: .*use an identity that may do that"):
@@ -614,79 +351,3 @@ async def test_a_proof_has_the_transaction_only_where_it_is_asked_for(network: T
         assert set(made.proof) == {"channel", "chaincode", "tx_id", "block_number"}
         assert made.proof.items() < asked.proof.items()
         assert "transaction" in asked.proof
-
-
-# Pure parts
-
-IDS = st.sampled_from("abcdef")
-RECORDS = st.lists(st.builds(lambda i, s: {"evaluation_id": i, "supersedes": s}, IDS, st.none() | IDS), max_size=20)
-
-
-@given(RECORDS)
-def test_waves_keep_order_and_touch_nothing_twice(records: list[dict[str, Any]]) -> None:
-    found = waves(Item(n, record, b"") for n, record in enumerate(records))
-    assert sorted(item.number for wave in found for item in wave) == list(range(len(records)))
-    wave_of = {item.number: number for number, wave in enumerate(found) for item in wave}
-    for wave in found:
-        ids = [item.evaluation_id for item in wave]
-        assert len(ids) == len(set(ids))
-    for later, record in enumerate(records):
-        for earlier in range(later):
-            if records[earlier]["evaluation_id"] in (record["evaluation_id"], record["supersedes"]):
-                assert wave_of[earlier] < wave_of[later]
-
-
-@given(st.integers(0, 40), st.integers(1, 10))
-def test_batches_hold_so_many_and_all(count: int, most: int) -> None:
-    wave = [
-        Item(n, {"evaluation_id": f"e-{n}", "kind": "run" if n % 7 == 0 else "scorecard"}, b"{}") for n in range(count)
-    ]
-    batches = split(wave, most)
-    assert sorted(item.number for batch in batches for item in batch.items) == list(range(count))
-    assert all(len(b.items) <= (most if b.function == "CommitScorecards" else 1) for b in batches)
-
-
-def test_a_batch_is_cut_near_a_mebibyte() -> None:
-    wave = [Item(n, {"evaluation_id": f"e-{n}", "kind": "scorecard"}, b"x" * 300_000) for n in range(7)]
-    assert [len(batch.items) for batch in split(wave)] == [3, 3, 1]
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"null",
-        b"[]",
-        b'[{"evaluation_id":"other","result":"created"}]',
-        b'[{"evaluation_id":"e","result":"done"}]',
-        b'[{"evaluation_id":"e","result":"refused"}]',
-        b'[{"evaluation_id":"e","result":"created"},{"evaluation_id":"e","result":"created"}]',
-    ],
-)
-def test_an_answer_of_another_version_is_trouble(raw: bytes) -> None:
-    with pytest.raises(LedgerUnavailable, match="install the chaincode that belongs to it"):
-        answers(Batch("CommitScorecards", (Item(0, {"evaluation_id": "e"}, b"{}"),)), raw)
-
-
-# Without the extra
-
-
-def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-
-def test_the_port_and_the_merkle_log_do_not_import_grpc() -> None:
-    code = "import sys, ledger.port, ledger.merkle_log; print({'grpc', 'fabric_protos'} & set(sys.modules))"
-    assert python(code).stdout == "set()\n"
-
-
-@pytest.mark.parametrize("package", ["fabric_protos", "google.rpc"])
-def test_without_the_extra_a_sentence_says_what_to_install(package: str) -> None:
-    code = (
-        f"import sys; sys.modules[{package!r}] = None\n"
-        "from ledger.port import LedgerError\n"
-        "try:\n    import ledger.fabric.ledger\n"
-        "except LedgerError as error:\n    print(error)"
-    )
-    done = python(code)
-    assert "pip install 'glassbox[fabric]'" in done.stdout, done.stderr
