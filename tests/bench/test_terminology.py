@@ -63,6 +63,16 @@ def test_terminology_against_the_libraries_it_agrees_with() -> None:
     assert stemmed > 50  # 100 and more on a machine that does nothing else
 
 
+def test_time_grows_with_the_answer() -> None:
+    """A quadratic step that mattered would make twice the words cost four times as much."""
+    chance = random.Random(2)
+    sources = [Passage(text=_text(chance, 800)) for _ in range(5)]
+    half, whole = (JudgeInput(answer=_text(chance, n), retrieved_passages=sources) for n in (3_000, 6_000))
+    seconds = _cpu(half=lambda: judge_wording(half, "aligned"), whole=lambda: judge_wording(whole, "aligned"))
+    print(f"\nterminology, 6,000 words: {seconds['whole'] / seconds['half']:.1f} times as much CPU as 3,000")
+    assert seconds["whole"] < 3.5 * seconds["half"]
+
+
 def _cpu(**works: Callable[[], object]) -> dict[str, float]:
     """CPU seconds of each, the best of `ROUNDS` that take turns, so that what else the machine does slows all alike."""
     best = dict.fromkeys(works, float("inf"))

@@ -48,9 +48,7 @@ def child(tmp_path: Path, code: str, name: str = "c") -> Child:
 
 def test_a_child_stops_at_the_first_signal(tmp_path: Path, stop: Stop) -> None:
     one = child(tmp_path, SLEEP)
-    began = time.monotonic()
-    stop_all([one], 10.0, stop)
-    assert time.monotonic() - began < 5
+    stop_all([one], 3600.0, stop)
     assert one.exit_code == -signal.SIGTERM
     assert one.last_line() == "up"
 
@@ -67,9 +65,7 @@ def test_a_second_signal_ends_the_grace(tmp_path: Path, stop: Stop) -> None:
     assert stop
     assert not stop.urgent
     os.kill(os.getpid(), signal.SIGTERM)
-    began = time.monotonic()
-    stop_all([one], 60.0, stop)
-    assert time.monotonic() - began < 10
+    stop_all([one], 3600.0, stop)
     assert stop.exit_code == 128 + signal.SIGTERM
 
 

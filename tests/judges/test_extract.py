@@ -128,10 +128,10 @@ def test_any_text_gives_entities_inside_it(texts):
 )
 def test_long_hostile_text_takes_seconds(piece):
     text = piece * (30_000 // len(piece))
-    started = time.perf_counter()
+    started = time.process_time()
     [found] = find_entities([text])
     find_pairs(text, found, 200)
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20  # seconds; it takes half a one
 
 
 async def test_the_extractor_names_itself_in_its_method():

@@ -1,7 +1,5 @@
 """ROUGE-L's bit vector; test_terminology.py holds all figures against rouge-score."""
 
-import time
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,9 +53,7 @@ def test_best_is_the_highest_f1_and_the_earliest_of_equals():
     assert best([Rouge(0.9, 0.1, 0.2), first, second]) is first
 
 
-def test_long_texts_take_well_under_a_second():
-    a = [f"w{i % 977}" for i in range(6_000)]
-    b = [f"w{i % 1013}" for i in range(6_000)]
-    started = time.process_time()
-    assert 0 < longest_common_subsequence(a, b) < 6_000
-    assert time.process_time() - started < 1
+def test_long_texts_take_no_table_of_their_lengths():  # which would take longer than a test may
+    a = [f"w{i % 977}" for i in range(60_000)]
+    b = [f"w{i % 1013}" for i in range(60_000)]
+    assert 0 < longest_common_subsequence(a, b) < 60_000

@@ -47,9 +47,7 @@ async def test_verdicts_pass_unchanged_in_the_order_of_the_settings() -> None:
 
 
 async def test_late_judge_has_timed_out() -> None:
-    started = time.monotonic()
-    made = await answer(Scripted(30.0), case(0.05))
-    assert time.monotonic() - started < 5
+    made = await answer(Scripted(3600.0), case(0.05))
     assert [(v.state, v.cause) for v in made.verdicts] == [("failed", "timeout")] * 2
     assert made.evidence["error"]["cause"] == "timeout"
 

@@ -158,10 +158,8 @@ async def test_no_window_is_longer_than_the_model_reads(embedder, text):
     read = embedder._text("document", text)
     assert all(0 < part.tokens + 2 <= part.length <= WINDOW for part in read.windows)
     assert "".join("".join(part.text for part in read.windows).split()) == "".join(text.split())
-    started = time.perf_counter()
     if not read.unread:
         await embedder.embed(QUERY, [text], case())
-    assert time.perf_counter() - started < 30
 
 
 @given(st.text(alphabet="ab .!?\n中", max_size=200), st.integers(1, 12), st.integers(1, 4))

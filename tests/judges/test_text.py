@@ -123,10 +123,10 @@ def test_no_word_is_lost_between_sentences(text):
 @pytest.mark.parametrize("unit", [".", " ", "1. ", "- ", '!"', "a'", "1,", "\n", "ab. ", "((", "。", "a.b."])
 def test_hostile_repetition_stays_linear(unit):
     text = unit * (60_000 // len(unit)) + "x"
-    started = time.perf_counter()
+    started = time.process_time()
     sentences(text)
     words(text)
-    assert time.perf_counter() - started < 3  # seconds; a quadratic scan takes minutes
+    assert time.process_time() - started < 20  # seconds; it takes half a one, a quadratic scan minutes
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,6 @@ def test_spans_are_ordered_inside_the_text_and_apart(text):
     ],
 )
 def test_time_is_linear_in_hostile_text(piece):
-    started = time.perf_counter()
+    started = time.process_time()
     values(piece * (40_000 // len(piece)))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 20  # seconds; it takes half a one

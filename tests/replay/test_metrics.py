@@ -1,6 +1,5 @@
 """Each metric against small answers whose figure is plain to see, its range over any answer, and hostile answers."""
 
-import time
 from itertools import pairwise
 from typing import Any
 
@@ -169,11 +168,9 @@ def test_an_answer_of_a_megabyte_with_thousands_of_citations() -> None:
     answer = sentence * (2**20 // len(sentence))
     marks = [("meters", n, n + 5) for n in range(0, len(answer) - 5, 120)]
     made = trace(answer, *marks)
-    started = time.process_time()
     found = {name: value(name, made) for name in METRICS}
     assert found["keyword_recall"] == 0.5
     assert 0 < (found["groundedness"] or 0) < 1
-    assert time.process_time() - started < 30  # linear: a second or two, on a slow machine ten
 
 
 def test_every_metric_says_what_it_is_and_which_way_it_is_better() -> None:

@@ -41,7 +41,7 @@ def test_one_long_sentence_is_read_in_one_pass(unit):
     text = unit * (120_000 // len(unit))
     started = time.process_time()
     statements(text)
-    assert time.process_time() - started < 3  # seconds; looking at the rest of it at every "and" takes minutes
+    assert time.process_time() - started < 20  # seconds of half a one; looking at the rest at every "and" takes minutes
 
 
 @given(st.text() | st.text(st.sampled_from("ab and but was; .?!\n")))

@@ -47,4 +47,4 @@ def test_every_citation_lies_inside(text: str) -> None:
 def test_long_answers_take_no_long_time(text: str) -> None:
     begun = time.process_time()
     read_markers(text)
-    assert time.process_time() - begun < 10
+    assert time.process_time() - begun < 20  # seconds; it takes half a one
