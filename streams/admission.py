@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from streams import metrics
 from streams.clock import BrokerClock, monotonic
 
 LAG = 0.25
@@ -44,7 +45,8 @@ class Admission:
         until, waited = monotonic() + deadline_s, False
         while wanted() and monotonic() < until and await self._lags(deadline_s * LAG):
             waited = True
-            await asyncio.sleep(min(self.every_s, deadline_s / 10))
+            with metrics.HELD_REQUESTS.track_inprogress():
+                await asyncio.sleep(min(self.every_s, deadline_s / 10))
         return waited
 
     async def _lags(self, age_s: float) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from glassbox.contract.events import LATEST
+from streams import metrics
 from streams.access import group
 from streams.clients import Broker, watcher
 from streams.topics import judge_topic
@@ -29,6 +31,14 @@ class KafkaBacklog:
     async def lags(self, before: int) -> bool:
         return await asyncio.to_thread(self._lags, before)
 
+    async def measure(self, every_s: float = 5.0) -> None:
+        """Show how many tasks each kind has left, for ever: a kind whose workers are gone cannot say so itself."""
+        while True:
+            for kind, consumer in self._asking.items():
+                with suppress(KafkaException):  # the last known figure stands; `lags` says what is wrong
+                    metrics.BACKLOG.labels(kind=kind).set(await asyncio.to_thread(self._left, kind, consumer))
+            await asyncio.sleep(every_s)
+
     async def close(self) -> None:
         for consumer in self._asking.values():
             await asyncio.to_thread(consumer.close)
@@ -40,15 +50,23 @@ class KafkaBacklog:
             log.warning("how far the judges are cannot be told, requests go on: %s", error.args[0].str())
             return False
 
-    def _kind_lags(self, kind: str, consumer: Consumer, before: int) -> bool:
+    def _left(self, kind: str, consumer: Consumer) -> int:
+        return sum(high - oldest for _, oldest, high in self._open(kind, consumer))
+
+    def _open(self, kind: str, consumer: Consumer) -> Iterator[tuple[int, int, int]]:
+        """(partition, offset of the oldest task without an acknowledgement, offset after the last task)."""
         topic = judge_topic(kind).name
         every = [TopicPartition(topic, partition) for partition in range(self._broker.partitions)]
         for at in consumer.committed(every, timeout=_TIMEOUT_S):
             low, high = consumer.get_watermark_offsets(at, timeout=_TIMEOUT_S, cached=False)
-            oldest = max(at.offset, low)  # an offset below zero: nothing was committed yet
-            if oldest < high and self._is_older(consumer, TopicPartition(topic, at.partition, oldest), high, before):
-                return True
-        return False
+            yield at.partition, max(at.offset, low), high  # an offset below zero: nothing was committed yet
+
+    def _kind_lags(self, kind: str, consumer: Consumer, before: int) -> bool:
+        topic = judge_topic(kind).name
+        return any(
+            oldest < high and self._is_older(consumer, TopicPartition(topic, partition, oldest), high, before)
+            for partition, oldest, high in self._open(kind, consumer)
+        )
 
     def _is_older(self, consumer: Consumer, oldest: TopicPartition, high: int, before: int) -> bool:
         """Whether the message at this offset was appended before the time."""

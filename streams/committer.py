@@ -8,6 +8,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -174,8 +175,13 @@ class Committer:
         )
         if isinstance(entry.value, Scorecard | Claim):
             await patiently(lambda: self.vault.put_receipt(receipt.evaluation_id, receipt.model_dump(mode="json")))
-        await self.outbox.send(RECEIPTS, receipt.evaluation_id, receipt.model_dump_json().encode())
+        sent_at = await self.outbox.send(RECEIPTS, receipt.evaluation_id, receipt.model_dump_json().encode())
         metrics.LEDGER_RECORDS.labels(result=result).inc()
+        if result == "created" and isinstance(entry.value, Scorecard):
+            requested_at = datetime.fromisoformat(receipt.record["requested_at"]).timestamp()
+            metrics.END_TO_END_SECONDS.observe(max(0.0, sent_at / 1000 - requested_at))
+            metrics.LEDGER_COMMIT_SECONDS.observe(max(0, sent_at - entry.record.timestamp) / 1000)
+            metrics.NEWEST_RECORD_AT.set(sent_at / 1000)
 
     async def _bury(self, entry: Entry, reason: Reason) -> None:
         tenant = None if isinstance(entry.value, PolicyRegistration) else entry.value.tenant

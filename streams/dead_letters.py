@@ -6,19 +6,25 @@ Headers are short UTF-8 strings and never quote the evaluation.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from glassbox.contract.events import Source, rfc3339
 from streams import metrics
 from streams.ports import Outbox, Record, TooLarge
 from streams.topics import DEAD_LETTERS
 
+Code = Literal[
+    "contract", "too_large", "id_reused", "request_lost", "erased", "bad_task", "bad_result", "bad_entry", "refused"
+]
+for _code in get_args(Code):
+    metrics.DEAD_LETTERS.labels(reason=_code)
+
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a message is dead. `code`: contract, too_large, id_reused, request_lost, erased, bad_task, bad_result,
-    bad_entry or refused; `field` and `detail` for people."""
+    """Why a message is dead: a code for machines, `field` and `detail` for people."""
 
-    code: str
+    code: Code
     field: str = ""
     detail: str = ""
 

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from streams.metrics import READY
+
 Check = Callable[[], str | None]
 """None when all is well, else a sentence that says why not."""
 
@@ -26,6 +28,7 @@ async def serve_health(host: str, port: int, live: Check, ready: Check) -> tuple
         return handler
 
     async def metrics(_: web.Request) -> web.Response:
+        READY.set(ready() is None)
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()

@@ -114,6 +114,8 @@ class Join:
             self._open.pop(evaluation_id, None)
             if isinstance(emission, Card):
                 self._closing[evaluation_id] = []
+                announced_at = held.window.announced_at if held is not None else 0
+                metrics.EVALUATION_SECONDS.observe(max(0, record.timestamp - (announced_at or record.timestamp)) / 1000)
                 self.spawn(self._emit(emission, record, tokens))
             else:  # dropped: no announcement ever came
                 for each in tokens:
@@ -190,5 +192,8 @@ class Join:
     def measure(self) -> None:
         """Set the gauges of open windows."""
         metrics.OPEN_WINDOWS.set(len(self._open))
-        oldest = min((held.window.first_at for held in itertools.islice(self._open.values(), 1)), default=None)
-        metrics.OLDEST_WINDOW_SECONDS.set(max(0.0, (self.clock.now() - oldest) / 1000) if oldest is not None else 0.0)
+        now = self.clock.now()
+        oldest = min((held.window.first_at for held in itertools.islice(self._open.values(), 1)), default=now)
+        metrics.OLDEST_WINDOW_SECONDS.set(max(0.0, now - oldest) / 1000)
+        due = min((held.window.due_at() for held in self._open.values()), default=now)
+        metrics.OVERDUE_SECONDS.set(max(0.0, now - due) / 1000)

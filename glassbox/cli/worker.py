@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from contextlib import AsyncExitStack
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,6 +66,7 @@ class RoleProcess:
     async def run(self) -> int:
         from judges.registry import QUICK
         from ledger.evidence import EvidenceVault
+        from streams import metrics
         from streams.access import access
         from streams.acks import OrderedAcks
         from streams.admin import check_topics
@@ -73,6 +75,7 @@ class RoleProcess:
         from streams.reading import InFlight
 
         role, settings = self.role, self._settings
+        metrics.BUILD.labels(role=role, version=version("glassbox")).set(1)
         broker, policies = settings.broker(), settings.policies()
         own = own_kinds(policies.values())
         needs = access(own)[role]
@@ -137,6 +140,7 @@ class RoleProcess:
             own = {kind: entry.needs for kind, entry in own_judges(policies.values()).items()}
             backlog = KafkaBacklog(settings.broker(), dict.fromkeys(k for p in policies.values() for k in p.kinds()))
             resources.push_async_callback(backlog.close)
+            resources.callback(asyncio.create_task(backlog.measure()).cancel)
             admission = Admission(backlog)
             needs, rules = {**NEEDS, **own}, settings.documents()
             intake = Intake(
@@ -175,6 +179,7 @@ class RoleProcess:
     async def judge(self, resources: AsyncExitStack) -> Judge:
         """The judge of this worker kind, with its client of the model endpoint where it asks one."""
         from glassbox.cli.wiring import ASKS_A_MODEL, make_judge
+        from streams import metrics
 
         own, client = self.role not in KINDS, None
         if own:
@@ -185,6 +190,7 @@ class RoleProcess:
             try:
                 client = EndpointClient(self._settings.endpoint(), self._settings.id_key())
                 resources.push_async_callback(client.close)
+                metrics.watch_endpoint(self.role, client.stats)
             except SettingsError:
                 if not (own or self._settings.sentence_model):  # the judge says itself whether it needs the endpoint
                     raise

@@ -41,14 +41,18 @@ _OFFLINE = "the offline model answers only GlassBox's own questions; this one ne
 
 @dataclass
 class ClientStats:
-    """Counts since the start. `retries`: by the cause that made them necessary; `answers`: asks that got one, and
-    `cache_hits` those of them without a call; `peak`: the most calls ever in flight at once."""
+    """Counts since the start. `failures`: by cause, of calls without an answer that could be used, and `retries`
+    those that were made again; `answers`: asks that got one, and `cache_hits` those of them without a call; `peak`:
+    the most calls ever in flight at once; the tokens are those of every answer that arrived, used or not."""
 
     calls: int = 0
     in_flight: int = 0
     peak: int = 0
     answers: int = 0
     cache_hits: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
     retries: Counter[str] = field(default_factory=Counter)
 
 

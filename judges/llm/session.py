@@ -157,6 +157,8 @@ class Session:
         while True:
             try:
                 answer = await draw(sample, cut)
+                client.stats.prompt_tokens += answer.usage.prompt_tokens
+                client.stats.completion_tokens += answer.usage.completion_tokens
                 try:
                     made = use(answer)
                 except EndpointError as error:
@@ -165,6 +167,7 @@ class Session:
                     raise
             except EndpointError as error:
                 failures[group(error.cause)] += 1
+                client.stats.failures[error.cause] += 1
                 delay = retry_delay(
                     error,
                     failures[group(error.cause)],
