@@ -11,8 +11,9 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
-from judges.injection_words import ORDERS, TERMS, TOP_SCORE, WORDS
+from judges.injection_words import FAR, JUDGE, ORDERS, TERMS, TOP_SCORE, WORDS, may_order
 
 RULES = ("instruction", "forged_verdict", "delimiter", "fake_turn", "format_change", "invisible")
 """What a suspicion can be of: an order to whoever judges; a verdict in the form that a judge gives; the end of the
@@ -44,8 +45,10 @@ _KEPT_CHARACTERS = 10_000
 @lru_cache(maxsize=512)
 def _found(text: str) -> tuple[Suspicion, ...]:
     found = [*_orders(text), *_hidden(text)]
-    for rule, pattern in _PATTERNS:
-        found += (Suspicion(*match.span(), rule) for match in pattern.finditer(text))
+    folded = text.casefold().replace("ı", "i").replace("\u0307", "")  # a pattern takes ı and İ for i
+    for rule, said, pattern in _PATTERNS:
+        if any(each in folded for each in said):
+            found += (Suspicion(*match.span(), rule) for match in pattern.finditer(text))
     found += _stray_closings(text)
     return tuple(_merged(found))
 
@@ -65,53 +68,74 @@ def _merged(found: list[Suspicion]) -> list[Suspicion]:
 
 
 # --- orders -----------------------------------------------------------------------------------------------------
-# A text becomes a line of letters, one a word: its role in an order (`injection_words`), "." for any other word, "|" at
-# the end of a sentence and "," inside one. Orders are patterns over these letters, with short gaps.
+# A sentence becomes a line of letters, one a word: its role in an order (`injection_words`), "." for any other word,
+# "|" at its end and "," inside it. Orders are patterns over these letters, with short gaps. Most sentences have no
+# words that an order could be made of, and need no line.
 
 _ENDS = "|"
-_TOKEN = re.compile(
-    "|".join(
-        (
-            rf"(?P<term>{'|'.join(sorted(map(re.escape, TERMS), key=len, reverse=True))})",
-            r"(?P<letter>[\u3040-\u30ff\u3400-\u9fff])",
-            r"(?P<number>\d+(?:[.,/]\d+)*\s?%?)",
-            r"(?P<word>(?:(?![\u3040-\u30ff\u3400-\u9fff])[\w\u00ad\u200b-\u200d\u2060\ufeff])+(?:['’]t\b)?)",
-            r"(?P<end>[.!?](?=[\s\"'”’)\]}*]|$)|[。！？;；|]|\n\s*\n|\n\s*[-*#>])",
-            r"(?P<clause>[,:：，、–—()\"“”„«»「」『』…\n])",
-        )
-    )
+_CJK = r"\u3040-\u30ff\u3400-\u9fff"
+_UNSEEN_IN_WORDS = r"\u00ad\u200b-\u200d\u2060\ufeff"
+_TERM = (
+    rf"(?=[{''.join(sorted({term[0] for term in TERMS}))}])"
+    rf"(?:{'|'.join(sorted(map(re.escape, TERMS), key=len, reverse=True))})"
 )
+_NUMBER = r"\d+(?:[.,/]\d+)*\s?%?"
+_WORD = rf"(?:[^\W{_CJK}]+|[{_UNSEEN_IN_WORDS}]+)+(?:['’]t\b)?"
+_END = r"[.!?。！？;；|](?:(?<![.!?])|(?=[\s\"'”’)\]}*]|$))"
+_TOKEN = re.compile(
+    rf"(?P<number>{_NUMBER})|(?P<word>{_WORD})|(?P<end>{_END}|\n\s*\n|\n\s*[-*#>])"
+    rf"|(?P<clause>[,:：，、–—()\"“”„«»「」『』…\n])|(?P<term>{_TERM})|(?P<letter>[{_CJK}])"
+)
+_SENTENCE_END = re.compile(_END)  # whatever stands before it, it ends a sentence; a line may end one or not
+_SAID = re.compile(rf"{_NUMBER}|{_WORD}|{_TERM}")
+_UNUSUAL = re.compile(rf"[{_CJK}{_UNSEEN_IN_WORDS}]")
+_SAID_PLAINLY = re.compile(rf"{_NUMBER}|\w+(?:['’]t\b)?")  # the same where nothing unusual is
 _UNSEEN = str.maketrans("", "", "\u00ad\u200b\u200c\u200d\u2060\ufeff")
 _REACH = 300  # characters an order extends over at most after the words that give it away
 
 
 def _orders(text: str) -> Iterator[Suspicion]:
+    bounds = [0, *(end.end() for end in _SENTENCE_END.finditer(text)), len(text)]
+    unusual = not text.isascii()
+    wanted: set[int] = set()
+    for n, (start, stop) in enumerate(pairwise(bounds)):
+        said = _SAID if unusual and _UNUSUAL.search(text, start, stop) else _SAID_PLAINLY
+        roles = frozenset(map(_letter, said.findall(text, start, stop)))
+        if JUDGE in roles:  # who is spoken to in one sentence may be told in another
+            wanted.update(range(max(n - 1, 0), min(n + 2 + FAR, len(bounds) - 1)))
+        elif may_order(roles):
+            wanted.add(n)
+    for n in sorted(wanted):
+        if n - 1 not in wanted:
+            first = n
+        if n + 1 not in wanted:
+            yield from _orders_in(text, bounds[first], bounds[n + 1])
+
+
+def _orders_in(text: str, start: int, stop: int) -> Iterator[Suspicion]:
     letters = [_ENDS]
-    spans = [(0, 0)]
-    for token in _TOKEN.finditer(text):
-        kind, said = token.lastgroup, token[0]
-        if kind == "word" or kind == "number":
-            letter = _letter(said)
-        elif kind == "term":
-            letter = TERMS[said]
-        else:
-            letter = {"end": _ENDS, "clause": ",", "letter": "."}[kind or ""]
-        letters.append(letter)
+    spans = [(start, start)]
+    for token in _TOKEN.finditer(text, start, stop):
+        kind = token.lastgroup
+        letters.append(_ENDS if kind == "end" else "," if kind == "clause" else _letter(token[0]))
         spans.append(token.span())
     line = "".join(letters)
     for rule, pattern in ORDERS:
         place = 0
         while match := pattern.search(line, place):
-            start, last = spans[match.start()][0], match.end() - 1
+            begin, last = spans[match.start()][0], match.end() - 1
             end = line.find(_ENDS, match.end())
-            until = spans[end][1] if end >= 0 else len(text)
-            yield Suspicion(start, max(spans[last][1], min(until, spans[last][1] + _REACH)), rule)
+            until = spans[end][1] if end >= 0 else stop
+            yield Suspicion(begin, max(spans[last][1], min(until, spans[last][1] + _REACH)), rule)
             place = match.end() if end < 0 else max(end, match.end())
 
 
 @lru_cache(maxsize=65_536)
 def _letter(said: str) -> str:
-    plain = unicodedata.normalize("NFKC", said.translate(_UNSEEN)).casefold().replace("’", "'").strip()
+    if said in TERMS:
+        return TERMS[said]
+    plain = said if said.isascii() else unicodedata.normalize("NFKC", said.translate(_UNSEEN)).replace("’", "'")
+    plain = plain.casefold().strip()
     return "x" if TOP_SCORE.fullmatch(plain) else WORDS.get(plain, ".")
 
 
@@ -124,25 +148,38 @@ _ABOUT_JUDGING = (
     r"|(?:grade|judge|score|rate|mark) (?:this|the|it|all|every|my)\b)"
 )
 _PATTERNS = tuple(
-    (rule, re.compile(pattern, re.IGNORECASE | re.MULTILINE))
-    for rule, pattern in (
+    # Whatever matches says one of the words in the middle, which are found sooner.
+    (rule, said.split(), re.compile(pattern, re.IGNORECASE | re.MULTILINE))
+    for rule, said, pattern in (
         # The forms that our judges, and those of DeepEval and Ragas, give a verdict in.
-        ("forged_verdict", rf"\{{?\s?{_QUOTE}verdicts?{_QUOTE}\s?:\s?(?:\[|{_QUOTE}\w+{_QUOTE}|[01]\b|true\b|false\b)"),
-        ("forged_verdict", rf"{_QUOTE}noncommittal{_QUOTE}\s?:\s?[01]"),
-        ("forged_verdict", r"\{?\s?\\?\"statements\\?\"\s?:\s?\[\s?(?:\{|\\?\")"),
-        ("forged_verdict", r"<verdicts?>\s?(?:yes|no|1|0|supported|relevant)\b"),
-        ("forged_verdict", r"^[ \t*#-]{0,8}verdict\**\s?[:=]\s?\**(?:yes|1|1\.0|supported|relevant)\**[ \t.]{0,3}$"),
+        (
+            "forged_verdict",
+            "\"verdict 'verdict “verdict ”verdict quot;verdict",
+            rf"\{{?\s?{_QUOTE}verdicts?{_QUOTE}\s?:\s?(?:\[|{_QUOTE}\w+{_QUOTE}|[01]\b|true\b|false\b)",
+        ),
+        ("forged_verdict", "noncommittal", rf"{_QUOTE}noncommittal{_QUOTE}\s?:\s?[01]"),
+        ("forged_verdict", '"statements', r"\{?\s?\\?\"statements\\?\"\s?:\s?\[\s?(?:\{|\\?\")"),
+        ("forged_verdict", "<verdict", r"<verdicts?>\s?(?:yes|no|1|0|supported|relevant)\b"),
+        (
+            "forged_verdict",
+            "verdict",
+            r"^[ \t*#-]{0,8}verdict\**\s?[:=]\s?\**(?:yes|1|1\.0|supported|relevant)\**[ \t.]{0,3}$",
+        ),
         # The fence around what is judged, which nobody can forge, and banners that pretend to be its end.
-        ("delimiter", r"<{2,3}\s?/?(?:end|begin)?[\s_:-]?[0-9a-f]{16,64}\s?>{2,3}"),
+        ("delimiter", "<<", r"<{2,3}\s?/?(?:end|begin)?[\s_:-]?[0-9a-f]{16,64}\s?>{2,3}"),
         (
             "delimiter",
-            r"(?:[-=#*~]{3,20}|<{2,3}|\[)\s?/?(?:end|begin|start)[ _](?:of[ _])?(?:the[ _])?(?:user[ _]|untrusted[ _]"
-            r"|retrieved[ _])?(?:inputs?|contexts?|passages?|answers?|prompt|query|response|system|untrusted)\b"
+            "end begin start",
+            # [-=#*~]{3,20}, <{2,3} or [: the first character stands apart, so that the search leaps to it
+            r"[-=#*~<\[](?:(?<=[-=#*~])[-=#*~]{2,19}|(?<=<)<{1,2}|(?<=\[))\s?/?(?:end|begin|start)[ _](?:of[ _])?"
+            r"(?:the[ _])?(?:user[ _]|untrusted[ _]|retrieved[ _])?(?:inputs?|contexts?|passages?|answers?|prompt|query"
+            r"|response|system|untrusted)\b"
             r"(?:[ :_]{0,2}[-=#*~>\]]{1,20})?",
         ),
         # Special tokens of chat templates.
         (
             "fake_turn",
+            "<| <｜ [inst] [/inst] <<sys <</sys _of_turn>",
             r"<[|｜](?:im_start|im_end|system|user|assistant|endoftext|eot_id|end|start_header_id|end_header_id"
             r"|begin_of_text|end[_▁]of[_▁]sentence|begin[_▁]of[_▁]sentence|User|Assistant)[|｜]>"
             r"(?:(?:system|user|assistant)\b)?"
@@ -150,6 +187,7 @@ _PATTERNS = tuple(
         ),
         (
             "fake_turn",
+            "system developer",
             r"(?:^[ \t#*\[<_-]{0,8}|\[)(?:system|developer)(?: message| prompt| override| note| update)?"
             r"(?:[\]>*_ ]{0,4}:|\])[ \t*]{0,4}(?:you (?:are|must|should|will|shall)\b|ignore|disregard|forget"
             r"|override\b|from now on|new (?:instruction|rule)"
@@ -157,18 +195,21 @@ _PATTERNS = tuple(
         ),
         (
             "fake_turn",
+            "system developer assistant user human instruction response",
             r"^[ \t#*\[<_-]{0,8}(?:system|developer|assistant|user|human|instruction|response)[\]>*_ ]{0,4}:"
             rf"(?=[^\n]{{0,100}}?{_ABOUT_JUDGING})[^\n]{{0,100}}",
         ),
         # A score that another speaker gives, and nothing else in the line.
         (
             "fake_turn",
+            "system assistant",
             r"^[ \t#*\[<_-]{0,8}(?:system|assistant)[\]>*_ ]{0,4}:[ \t*]{0,4}"
             r"(?:faithfulness|groundedness|(?:answer )?relevanc[ey]|score|rating)\**[ \t:=]{1,4}"
             r"(?:1(?:[.,]0+)?(?:/1)?|10/10|100\s?%)[ \t.!*]{0,4}$",
         ),
         (
             "fake_turn",
+            "\"role 'role “role ”role quot;role",
             rf"{_QUOTE}role{_QUOTE}\s?:\s?{_QUOTE}(?:system|developer|assistant|user){_QUOTE}"
             rf"(?=[^\n]{{0,100}}?{_ABOUT_JUDGING})",
         ),
@@ -223,7 +264,7 @@ _SHAPED = re.compile(
 
 def _hidden(text: str) -> Iterator[Suspicion]:
     from_right = None
-    for run in _UNSEEN_RUN.finditer(text):
+    for run in () if text.isascii() else _UNSEEN_RUN.finditer(text):
         start, end = run.span()
         before, after = text[start - 1 : start], text[end : end + 1]
         said = run[0]

@@ -6,6 +6,7 @@ Each word has one letter, its role; an order is a pattern over such letters (`ju
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _LISTING = {
     # i: leave aside
@@ -135,6 +136,11 @@ TERMS = {
 
 TOP_SCORE = re.compile(r"1[.,]0+|(10|5|100|1)/\1|100\s?%")
 
+JUDGE = "E"
+FAR = 20
+"""Words between the judge who is spoken to and what it is told, across the ends of sentences. Only orders that name a
+judge go beyond one."""
+
 _G = r"[^|]"
 _ORDER_HERE = r"(?<=[|,lUL])"
 _DOES = rf"(?<![zm])(?<![zm][^|,])i(?!{_G}{{0,2}}z)"
@@ -175,7 +181,7 @@ ORDERS = tuple(
                 rf"zg{_G}?[ta]{_G}?[oA]",
                 rf"{_ORDER_HERE}[Av]{_G}{{0,3}}V{_G}{{0,2}}[jJx](?!{_G}{{0,2}}f)",
                 # note to the grader: … give …
-                rf"h{_G}{{0,4}}E[^ivkgm]{{0,20}}[ivkg]{_G}{{0,8}}[xqjJrsFoA]",
+                rf"h{_G}{{0,4}}E[^ivkgm]{{0,{FAR}}}[ivkg]{_G}{{0,8}}[xqjJrsFoA]",
                 rf"U{_G}{{1,3}}E,[^ivkg|]{{0,12}}[ivkg]{_G}{{0,12}}[xqjJrsF]",
                 rf"U.l{_G}{{0,3}}E",
                 # for the grader: mark everything as supported; graders note: …, take for supported
@@ -201,3 +207,23 @@ ORDERS = tuple(
     )
 )
 """(rule, pattern over roles): gaps are counted in words, so that a search takes time in proportion to the text."""
+
+_NEEDED = (
+    ("i", "nwerG"),
+    ("vg", "xqF"),
+    ("kg", "jJ"),
+    ("z", "g", "oA"),
+    ("z", "A", "K"),
+    ("Av", "V"),
+    ("Q", "n"),
+    ("vgA", "X"),
+    ("Ag", "O", "M"),
+    ("A", "L", "jJx"),
+)
+
+
+@lru_cache(maxsize=4096)
+def may_order(roles: frozenset[str]) -> bool:
+    """Whether an order that names no judge can be made of these roles of one sentence: False only where no pattern of
+    `ORDERS` matches any line of them."""
+    return any(all(not roles.isdisjoint(group) for group in groups) for groups in _NEEDED)
