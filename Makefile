@@ -26,12 +26,12 @@ demo: $(VENV)/base.stamp
 	@$(BIN)/glassbox demo $(ARGS)
 
 # Where Kafka, the chaincode or hfc cannot be had (no Maven, no Go, no compiler) their tests are skipped and say what to
-# install; in CI they fail.
+# install; in CI they fail. All tests run in two processes, those that ARGS chooses in one.
 test: $(VENV)/dev.stamp
 	@if command -v mvn >/dev/null; then $(MAKE) --no-print-directory kafka ARGS= || true; fi
 	@if command -v go >/dev/null; then go -C chaincode build ./... || true; fi
 	@$(MAKE) --no-print-directory hfc || true
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(or $(ARGS),-n 2)
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/pytest -m bench -s -p no:xdist tests/bench $(ARGS)

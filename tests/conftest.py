@@ -12,6 +12,8 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
     from tests.kafka import Kafka
 
 # Before any test imports them: each of these libraries reads its switch once, at import.
@@ -21,6 +23,15 @@ os.environ.update(
     RAGAS_DO_NOT_TRACK="true",
     HF_HUB_OFFLINE="1",
 )
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["OMP_NUM_THREADS"] = "1"  # likewise, and each process has a core, not all of them
+
+
+@pytest.hookimpl(optionalhook=True)  # only pytest-xdist asks
+def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadScopeScheduling:
+    from tests.schedule import FromBothEnds
+
+    return FromBothEnds(config)
 
 
 @pytest.fixture(scope="session")
