@@ -23,6 +23,7 @@ READY = Gauge("glassbox_ready", "1 while /ready answers that all is well, else 0
 
 CONSUMED = Counter("glassbox_messages_consumed", "Messages read from a topic", ["topic"])
 PRODUCED = Counter("glassbox_messages_produced", "Messages that the broker acknowledged", ["topic"])
+READ_DELAY_SECONDS = Gauge("glassbox_read_delay_seconds", "Age of the message that was read last", ["topic"])
 STALE = Counter("glassbox_messages_stale", "Messages of an assignment that had ended, left to its successor", ["topic"])
 DEAD_LETTERS = Counter("glassbox_dead_letters", "Messages put on the dead-letter topic", ["reason"])
 UNKNOWN_FIELDS = Counter("glassbox_request_unknown_fields", "Unknown request fields that were left out")
@@ -73,6 +74,8 @@ ASSIGNED = Gauge("glassbox_assigned_partitions", "Partitions assigned to this pr
 
 for _outcome in ("pass", "review", "fail", "incomplete"):
     SCORECARDS.labels(outcome=_outcome)
+for _result in ("created", "exists", "duplicate"):
+    LEDGER_RECORDS.labels(result=_result)
 for _cause in ("unavailable", "unknown_policy", "unknown_reference"):
     LEDGER_TROUBLE.labels(cause=_cause)
 

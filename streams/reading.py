@@ -4,6 +4,7 @@ what happens when an assignment ends (DESIGN §4.1 rule 8)."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -94,6 +95,7 @@ class Reader:
             metrics.STALE.labels(topic=record.topic).inc()
             return True
         metrics.CONSUMED.labels(topic=record.topic).inc()
+        metrics.READ_DELAY_SECONDS.labels(topic=record.topic).set(max(0.0, time.time() - record.timestamp / 1000))
         try:
             await self.consumer.on_record(record, token)
         except Exception as error:
