@@ -23,6 +23,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from glassbox.contract.policy import Policy, PolicyError, load_policies, nearest
+from glassbox.contract.spending import TABLES, Spending, load_spending
 
 if TYPE_CHECKING:
     from glassbox.contract.agreement import AgreementCard
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 PREFIX = "GLASSBOX_"
 _BUCKET = re.compile(r"s3://[A-Za-z0-9._-]+(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?")
-_TABLES = ("policy",)
+_TABLES = ("policy", *TABLES)
 """Top-level tables of glassbox.toml."""
 
 
@@ -117,6 +118,7 @@ class Settings(BaseSettings):
     anchor_interval_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 60.0
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["auto", "json", "text"] = "auto"
 
     @field_validator(
         *("data_dir", "config", "signing_key_file", "id_key_file"),
@@ -280,9 +282,7 @@ class Settings(BaseSettings):
 
     def policies(self) -> dict[str, Policy]:
         """Name -> policy: those shipped and those of the configuration file. Raises `SettingsError`."""
-        text = ""
-        if self.config.exists() or "config" in self.model_fields_set:
-            text = _read(self.config, f"{PREFIX}CONFIG")
+        text = self._configuration()
         try:
             policies = load_policies(text)
             for table in tomllib.loads(text):
@@ -293,6 +293,19 @@ class Settings(BaseSettings):
         if self.policy not in policies:
             raise SettingsError(f"{PREFIX}POLICY: no policy {self.policy!r}{nearest(self.policy, policies)}")
         return policies
+
+    def spending(self) -> Spending:
+        """Which requests are judged and what that may take, by the configuration file. Raises `SettingsError`."""
+        try:
+            return load_spending(self._configuration())
+        except PolicyError as error:
+            raise SettingsError(f"{self.config}: {error}") from None
+
+    def _configuration(self) -> str:
+        """The text of the configuration file, empty where there is none and none is named."""
+        if self.config.exists() or "config" in self.model_fields_set:
+            return _read(self.config, f"{PREFIX}CONFIG")
+        return ""
 
     def cards(self) -> dict[str, AgreementCard]:
         """Digest -> agreement card, for every card that a configured policy names. Raises `SettingsError` where one is

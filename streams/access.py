@@ -62,7 +62,11 @@ def access(own_kinds: Iterable[str] = ()) -> dict[str, Access]:
     answers = (RECEIPTS, DEAD_LETTERS)
     return {
         "intake": Access(
-            group("intake"), (REQUESTS,), (*tasks, RESULTS, *answers), observes=tuple(group(kind) for kind in kinds)
+            # results: with a budget, what the day has cost
+            group("intake"),
+            (REQUESTS, RESULTS),
+            (*tasks, RESULTS, *answers),
+            observes=tuple(group(kind) for kind in kinds),
         ),
         **workers,
         "join": Access(group("join"), (RESULTS, CLOSED), (RESULTS, SCORECARDS, CLOSED, DEAD_LETTERS)),

@@ -22,8 +22,10 @@ from streams.acks import Token
 from streams.admission import Admission
 from streams.dead_letters import Reason, bury
 from streams.ports import Outbox, Record, TooLarge
+from streams.spending import Gate
 from streams.store import patiently
 from streams.topics import MESSAGE_MAX, RECEIPTS, RESULTS, judge_topic
+from streams.tracing import about
 
 _OVERHEAD = 256 * 1024
 """More than settings, policy, metadata and headers can add to a request's own bytes in a task or announcement."""
@@ -33,7 +35,7 @@ _OVERHEAD = 256 * 1024
 class Intake:
     """`needs`: worker kind -> the `JudgeInput` fields that its judge reads. `default_policy` judges requests that
     name none. `id_key`: the secret under which ids are derived and session ids are hidden. `admission`: when requests
-    wait for the judges. `documents`: which texts requests may refer to."""
+    wait for the judges. `documents`: which texts requests may refer to. `gate`: which requests are judged."""
 
     outbox: Outbox
     vault: Vault
@@ -43,6 +45,7 @@ class Intake:
     id_key: bytes
     admission: Admission
     documents: DocumentRules = field(default_factory=DocumentRules)
+    gate: Gate = field(default_factory=Gate)
     _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     async def handle(self, record: Record, token: Token) -> None:
@@ -64,6 +67,7 @@ class Intake:
         if request.supersedes and await patiently(lambda: self.vault.receipt(request.supersedes or "")) is None:
             await self._refuse(record, Reason("contract", "supersedes", "an evaluation with a record"), request)
             return
+        about(evaluation_id)
         async with self._turn(evaluation_id):
             await self._go_on(record, token, request, evaluation_id, content)
 
@@ -80,7 +84,7 @@ class Intake:
         if stands is not None and await self.admission.wait(deadline_s, token.live):
             stands = await self._look(record, request, evaluation_id, content)  # that took a while
         if stands is not None and token.live():
-            await self._announce(record, request, evaluation_id, stands)
+            await self._announce(record, token, request, evaluation_id, stands)
 
     async def _look(
         self, record: Record, request: EvaluationRequest, evaluation_id: str, content: bytes
@@ -111,10 +115,13 @@ class Intake:
         return self.policies[request.policy or self.default_policy]
 
     async def _announce(
-        self, record: Record, request: EvaluationRequest, evaluation_id: str, stands: StoredRequest
+        self, record: Record, token: Token, request: EvaluationRequest, evaluation_id: str, stands: StoredRequest
     ) -> None:
         policy = self._policy(request)
         run = secrets.token_hex(8)
+        skipped = await self.gate.skips(request, evaluation_id, self.admission.clock.now())
+        if not token.live():
+            return
         tasks = {
             kind: JudgeTask(
                 evaluation_id=evaluation_id,
@@ -125,7 +132,7 @@ class Intake:
                 settings=policy.kind_settings(kind),
                 input=request.judge_input(self.needs[kind]),
             )
-            for kind in policy.kinds()
+            for kind in (policy.kinds() if skipped is None else ())
         }
         announced = Announced(
             evaluation_id=evaluation_id,
@@ -141,18 +148,20 @@ class Intake:
             deadline_s=float(policy.deadline_s),
             policy=policy.document,
             policy_digest=policy.digest,
+            skipped=skipped,
         )
         try:
             async with asyncio.TaskGroup() as group:  # every task is in the log before the announcement is
                 for kind, task in tasks.items():
                     value = task.model_dump_json(exclude_none=True).encode()
                     group.create_task(self.outbox.send(judge_topic(kind), evaluation_id, value))
-            await self.outbox.send(RESULTS, evaluation_id, announced.model_dump_json().encode())
+            sent_at = await self.outbox.send(RESULTS, evaluation_id, announced.model_dump_json().encode())
         except* TooLarge as errors:
             reason = Reason("too_large", "body", str(errors.exceptions[0]))
             await self._refuse(record, reason, request, evaluation_id)
         else:
-            metrics.REQUESTS.labels(result="announced").inc()
+            self.admission.clock.observe(sent_at)
+            metrics.REQUESTS.labels(result=skipped or "announced").inc()
 
     async def _refuse(
         self,

@@ -14,7 +14,7 @@ from glassbox.contract.composite import enabled_parts
 from glassbox.contract.events import Announced, DeadlinePassed, Judged, scorecard_record
 from glassbox.contract.judge_settings import kind_of_parts
 from glassbox.contract.record import evidence_digest
-from glassbox.contract.verdict import Failed, part_row
+from glassbox.contract.verdict import Failed, NotApplicable, Scored, part_row
 
 ORPHAN_MS = 300_000
 """A window that no announcement opened is dropped this long after its first event (DESIGN §4.1 rule 18)."""
@@ -115,7 +115,9 @@ def _close(window: Window, timestamp: int) -> tuple[None, Card]:
     for part in enabled_parts(announced.policy):
         judged = counted.get(kind_of[part])
         verdicts = judged.verdicts if judged else ()
-        missing = Failed(part=part, cause="crashed" if judged else "deadline")
+        missing: Scored | NotApplicable | Failed = Failed(part=part, cause="crashed" if judged else "deadline")
+        if announced.skipped is not None:
+            missing = NotApplicable(part=part, cause=announced.skipped)
         rows.append(part_row(next((v for v in verdicts if v.part == part), missing)))
     evidence = {kind: judged.evidence_digest for kind, judged in counted.items() if judged and judged.evidence_digest}
     record = scorecard_record(announced, rows, evidence_digest(evidence), timestamp)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from glassbox.contract.canonical import canonical
-from glassbox.contract.events import Judged, JudgeTask
+from glassbox.contract.events import Judged, JudgeTask, Usage
 from glassbox.contract.request import JudgeInput
+from glassbox.contract.spending import Spending, usage_of
 from glassbox.contract.verdict import Failed, NotApplicable, Scored
 from judges.port import Case, Judgement, ResponseCache
 from ledger.port import (
@@ -30,6 +32,7 @@ from streams.ports import Outbox, Record, TooLarge
 from streams.room import NoRoom, Room
 from streams.store import patiently
 from streams.topics import RESULTS
+from streams.tracing import about
 
 _MARGIN = 0.1
 """Share of the remaining time kept for storing the evidence and sending the answer, at most `_MARGIN_S`."""
@@ -40,10 +43,19 @@ ROOM = 256 * 1024 * 1024
 Verdicts = tuple[Scored | NotApplicable | Failed, ...]
 
 
+class _Answer(NamedTuple):
+    """`evidence`: its digest, None where none could be stored. `usage`: what judging took, whatever came of it."""
+
+    verdicts: Verdicts
+    evidence: str | None = None
+    usage: tuple[Usage, ...] = ()
+
+
 @dataclass(frozen=True)
 class Worker:
     """`answer` judges a case and never raises (judges.run.answer bound to this kind's judge). `documents`: the texts
-    that requests refer to; None: none is at hand. `room`: what the documents of all tasks under way may take."""
+    that requests refer to; None: none is at hand. `room`: what the documents of all tasks under way may take.
+    `spending`: what tokens cost."""
 
     kind: str
     answer: Callable[[Case], Awaitable[Judgement]]
@@ -51,6 +63,7 @@ class Worker:
     vault: Vault
     documents: Documents | None = None
     room: Room = field(default_factory=lambda: Room(ROOM))
+    spending: Spending = field(default_factory=Spending)
     clock: BrokerClock = field(default_factory=BrokerClock)
 
     async def handle(self, record: Record, token: Token) -> None:
@@ -59,22 +72,23 @@ class Worker:
         task = await self._parse(record)
         if task is None:
             return
+        about(task.evaluation_id)
         waited = max(0.0, (self.clock.now() - record.timestamp) / 1000)
         metrics.TASK_WAIT_SECONDS.labels(kind=self.kind).observe(waited)
         left = task.deadline_s - waited
         if left <= 0:
-            await self._send(task, _all_failed(task, "expired"), None)
+            await self._send(task, _Answer(_all_failed(task, "expired")))
             return
         until = monotonic() + left - min(_MARGIN_S, left * _MARGIN)
-        verdicts, digest = await self._judge(task, until)
+        answer = await self._judge(task, until)
         if token.live():
-            await self._send(task, verdicts, digest)
+            await self._send(task, answer)
 
     async def give_up(self, record: Record, token: Token) -> None:
         """Answer a task that has killed its workers, unrun."""
         task = await self._parse(record)
         if task is not None:
-            await self._send(task, _all_failed(task, "crashed"), None)
+            await self._send(task, _Answer(_all_failed(task, "crashed")))
 
     async def _parse(self, record: Record) -> JudgeTask | None:
         """The task, or None where the message became a dead letter."""
@@ -86,40 +100,41 @@ class Worker:
             await bury(self.outbox, record, Reason("bad_task", where, first["type"]))
             return None
 
-    async def _judge(self, task: JudgeTask, until: float) -> tuple[Verdicts, str | None]:
+    async def _judge(self, task: JudgeTask, until: float) -> _Answer:
         try:
             stands = await patiently(lambda: self.vault.request(task.evaluation_id), until)
         except StoreUnavailable:
-            return _all_failed(task, "store_unavailable"), None
+            return _Answer(_all_failed(task, "store_unavailable"))
         if isinstance(stands, Tombstone):
-            return _all_failed(task, "erased"), None
+            return _Answer(_all_failed(task, "erased"))
         if stands is None or stands.digest != task.request_digest:
-            return _all_failed(task, "request_lost"), None
+            return _Answer(_all_failed(task, "request_lost"))
         documents = sum(reference.size for reference in task.input.references())
         try:
             async with self.room.taken(documents, max(0.0, until - monotonic())):
                 return await self._answer(task, stands, until)
         except NoRoom:
-            return _all_failed(task, "expired"), None
+            return _Answer(_all_failed(task, "expired"))
 
-    async def _answer(self, task: JudgeTask, stands: StoredRequest, until: float) -> tuple[Verdicts, str | None]:
+    async def _answer(self, task: JudgeTask, stands: StoredRequest, until: float) -> _Answer:
         try:
             given = await self._read(task, until)
         except DocumentMissing:
-            return _all_failed(task, "document_missing"), None
+            return _Answer(_all_failed(task, "document_missing"))
         except DocumentChanged:
-            return _all_failed(task, "document_changed"), None
+            return _Answer(_all_failed(task, "document_changed"))
         except StoreUnavailable:
-            return _all_failed(task, "store_unavailable"), None
+            return _Answer(_all_failed(task, "store_unavailable"))
         cache = _Cache(self.vault.cache(task.evaluation_id, stands.salt))
         started = monotonic()
         judgement = await self.answer(Case(task.evaluation_id, given, task.settings, until, cache))
         metrics.JUDGEMENT_SECONDS.labels(kind=self.kind).observe(monotonic() - started)
+        usage = usage_of(judgement.evidence)
         try:
             digest = await patiently(lambda: self._store(task, judgement, stands.salt), monotonic() + _MARGIN_S)
         except StoreUnavailable:
-            return _all_failed(task, "store_unavailable"), None
-        return judgement.verdicts, digest
+            return _Answer(_all_failed(task, "store_unavailable"), None, usage)
+        return _Answer(judgement.verdicts, digest, usage)
 
     async def _read(self, task: JudgeTask, until: float) -> JudgeInput:
         documents = self.documents
@@ -137,15 +152,16 @@ class Worker:
         evidence = canonical({"kind": self.kind, "verdicts": verdicts, "evidence": judgement.evidence})
         return await self.vault.put_evidence(task.evaluation_id, self.kind, evidence, salt)
 
-    async def _send(self, task: JudgeTask, verdicts: Verdicts, digest: str | None) -> None:
+    async def _send(self, task: JudgeTask, answer: _Answer) -> None:
         judged = Judged(
             evaluation_id=task.evaluation_id,
             request_digest=task.request_digest,
             policy_digest=task.policy_digest,
             intake_run=task.intake_run,
             kind=self.kind,
-            verdicts=verdicts,
-            evidence_digest=digest,
+            verdicts=answer.verdicts,
+            evidence_digest=answer.evidence,
+            usage=answer.usage,
         )
         try:
             sent_at = await self.outbox.send(RESULTS, task.evaluation_id, judged.model_dump_json().encode())
@@ -154,6 +170,7 @@ class Worker:
             judged = judged.model_copy(update={"verdicts": _all_failed(task, "crashed"), "evidence_digest": None})
             sent_at = await self.outbox.send(RESULTS, task.evaluation_id, judged.model_dump_json().encode())
         self.clock.observe(sent_at)
+        metrics.COST.labels(kind=self.kind).inc(float(self.spending.cost(answer.usage) or 0))
         for verdict in judged.verdicts:
             cause = "" if isinstance(verdict, Scored) else verdict.cause
             metrics.VERDICTS.labels(part=verdict.part, state=verdict.state, cause=cause).inc()

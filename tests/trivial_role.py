@@ -16,6 +16,7 @@ from glassbox.contract.verdict import Method, Scored
 from glassbox.settings import Settings
 from judges.port import NEEDS, Case, Judge, Judgement
 
+CALL = {"asked": "constant", "prompt_tokens": 2, "completion_tokens": 1}
 METHOD = Method(name="constant", family="rules", library="tests", version="1")
 
 
@@ -31,7 +32,7 @@ class Constant:
             os._exit(9)
         if f"hang:{self.kind}" in query:
             await asyncio.Event().wait()
-        return Judgement(tuple(Scored.of(part, 0.96, method=METHOD) for part in case.settings), {})
+        return Judgement(tuple(Scored.of(part, 0.96, method=METHOD) for part in case.settings), {"calls": [CALL]})
 
     async def close(self) -> None:
         pass

@@ -24,6 +24,7 @@ def check() -> None:
     settings = Settings.load()
     policies, cards = settings.policies(), settings.cards()
     own = own_judges(policies.values()).values()
+    settings.spending()
     named = f", {len(cards)} agreement card{'s' if len(cards) > 1 else ''}" if cards else ""
     print(f"fine: {len(policies)} policies ({', '.join(policies)}){named}")
     for judge in own:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from glassbox.cli.dossier import Dossier
+    from glassbox.contract.spending import Spending
 
 
 MOST = 10
@@ -34,13 +35,14 @@ def show(
     from glassbox.cli.proof import find
     from glassbox.settings import Settings
 
-    dossier = asyncio.run(find(Settings.load(), evaluation_id))
+    settings = Settings.load()
+    dossier = asyncio.run(find(settings, evaluation_id))
     if as_json:
         print(json.dumps(_to_json(dossier), ensure_ascii=False))
     elif dossier.record["kind"] != "scorecard":
         print(json.dumps(dict(dossier.record), indent=2))
     else:
-        _print(dossier)
+        _print(dossier, settings.spending())
 
 
 def _to_json(dossier: Dossier) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def _to_json(dossier: Dossier) -> dict[str, Any]:
     }
 
 
-def _print(dossier: Dossier) -> None:
+def _print(dossier: Dossier, spending: Spending) -> None:
     from rich.console import Console
 
     from glassbox.cli.agreement_text import carried
@@ -73,6 +75,7 @@ def _print(dossier: Dossier) -> None:
         ("not in the sources", entities(dossier)),
         ("pairs that the sources do not have", pairs(dossier)),
         ("passages", passages(dossier)),
+        ("cost", cost(dossier, spending)),
         ("trust", arithmetic(dossier)),
     )
     for title, lines in sections:
@@ -225,6 +228,20 @@ def passages(dossier: Dossier) -> list[str]:
         else:
             lines.append(f"  {name}: blank")
     return lines
+
+
+def cost(dossier: Dossier, spending: Spending) -> list[str]:
+    """What each model took, and what all of it cost where each has a price."""
+    from glassbox.contract.spending import usage_of
+
+    usage = usage_of(dossier.evidence)
+    lines = [
+        f"{used.model}: {used.calls} call{'s' if used.calls > 1 else ''}, {used.prompt_tokens:,} + "
+        f"{used.completion_tokens:,} tokens"
+        for used in usage
+    ]
+    money = spending.cost(usage) if spending.prices and usage else None
+    return lines if money is None else [*lines, f"{money:.6f} by the price table"]
 
 
 def arithmetic(dossier: Dossier) -> list[str]:

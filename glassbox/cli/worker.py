@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassbox import logs
 from glassbox.cli.errors import UNABLE, explained, say
 from glassbox.cli.wiring import own_judges, own_kinds
 from glassbox.contract.policy import nearest
@@ -49,9 +50,7 @@ def worker(
     settings = Settings.load()
     if role not in ROLES and role not in (known := roles(own_kinds(settings.policies().values()))):
         raise typer.BadParameter(f"{role!r} is no role{nearest(role, known)}; roles: {', '.join(known)}")
-    logging.basicConfig(
-        level=settings.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    logs.configure(settings.log_level, settings.log_format, role=role)
     sys.exit(asyncio.run(RoleProcess(role, settings).run()))
 
 
@@ -66,7 +65,7 @@ class RoleProcess:
     async def run(self) -> int:
         from judges.registry import QUICK
         from ledger.evidence import EvidenceVault
-        from streams import metrics
+        from streams import metrics, tracing
         from streams.access import access
         from streams.acks import OrderedAcks
         from streams.admin import check_topics
@@ -75,7 +74,8 @@ class RoleProcess:
         from streams.reading import InFlight
 
         role, settings = self.role, self._settings
-        metrics.BUILD.labels(role=role, version=version("glassbox")).set(1)
+        release = version("glassbox")
+        metrics.BUILD.labels(role=role, version=release).set(1)
         broker, policies = settings.broker(), settings.policies()
         own = own_kinds(policies.values())
         needs = access(own)[role]
@@ -95,6 +95,7 @@ class RoleProcess:
             return self._trouble or (None if process.joined else "no partitions are assigned yet")
 
         async with AsyncExitStack() as resources:
+            resources.callback(tracing.start(role, release))
             try:
                 runner, port = await serve_health(settings.metrics_host, settings.metrics_port, live, ready)
             except OSError as error:
@@ -123,6 +124,7 @@ class RoleProcess:
         from judges.agreement import with_agreement
         from judges.port import NEEDS
         from judges.run import answer
+        from streams import metrics
         from streams.admission import Admission
         from streams.backlog import KafkaBacklog
         from streams.committer import CommitQueue, Committer
@@ -131,7 +133,9 @@ class RoleProcess:
         from streams.joiner import Join
         from streams.note_files import STARTS, FileNotes
         from streams.reading import JoinConsumer, Pool
+        from streams.spending import Gate, KafkaMeter
         from streams.starts import Starts
+        from streams.tracing import observed
         from streams.worker import Worker
 
         settings, acks, spawn = self._settings, process.acks, process.in_flight.spawn
@@ -143,10 +147,15 @@ class RoleProcess:
             resources.callback(asyncio.create_task(backlog.measure()).cancel)
             admission = Admission(backlog)
             needs, rules = {**NEEDS, **own}, settings.documents()
-            intake = Intake(
-                process.outbox, vault, policies, settings.policy, needs, settings.id_key(), admission, rules
-            )
-            return Pool(intake.handle, acks, process.in_flight, size=settings.worker_pool)
+            spending, meter, key = settings.spending(), None, settings.id_key()
+            if spending.budget is not None:
+                metrics.BUDGET.set(spending.budget.tokens_per_day)
+                meter = KafkaMeter(settings.broker())
+                resources.push_async_callback(meter.close)
+            gate = Gate(spending, key, meter)
+            intake = Intake(process.outbox, vault, policies, settings.policy, needs, key, admission, rules, gate)
+            handle = observed("intake", intake.handle, from_producer=True)
+            return Pool(handle, acks, process.in_flight, size=settings.worker_pool)
         if self.role == "join":
             closed = FaustClosedIds(process.app, settings.broker().partitions)
             return JoinConsumer(Join(process.outbox, closed, acks, spawn))
@@ -163,8 +172,9 @@ class RoleProcess:
         async def judged(case: Case) -> Judgement:
             return with_agreement(await answer(await asyncio.shield(loading), case), case, cards)
 
-        handler = Worker(self.role, judged, process.outbox, vault, documents(settings))
-        pool = Pool(handler.handle, acks, process.in_flight, size=settings.worker_pool, give_up=handler.give_up)
+        handler = Worker(self.role, judged, process.outbox, vault, documents(settings), spending=settings.spending())
+        handle, give_up = (observed(f"judge {self.role}", each) for each in (handler.handle, handler.give_up))
+        pool = Pool(handle, acks, process.in_flight, size=settings.worker_pool, give_up=give_up)
         notes = FileNotes(settings.data_dir / STARTS) if settings.broker().embedded else FaustNotes(process.app, acks)
         pool.starts = Starts(notes, reserve=pool.size)
         return pool

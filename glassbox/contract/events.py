@@ -53,7 +53,8 @@ class JudgeTask(Frozen):
 class Announced(Frozen):
     """intake -> join: an evaluation is open, its tasks are in the log. `deadline_s` counts from this event's append.
 
-    `policy` is the canonical policy, whole, so that a policy change in mid-flight mixes nothing.
+    `policy` is the canonical policy, whole, so that a policy change in mid-flight mixes nothing. `skipped`: why nothing
+    is judged; `kinds` is then empty, and this event closes the evaluation that it opens.
     """
 
     type: Literal["announced"] = "announced"
@@ -70,10 +71,26 @@ class Announced(Frozen):
     deadline_s: float
     policy: dict[str, Any]
     policy_digest: Digest
+    skipped: Literal["sampled_out", "budget_spent"] | None = None
+
+
+class Usage(Frozen):
+    """What a model, by the name that it was asked under, took: calls, and tokens as its endpoint reported them or as
+    they were estimated."""
+
+    model: str
+    calls: Annotated[int, Field(ge=0)]
+    prompt_tokens: Annotated[int, Field(ge=0)]
+    completion_tokens: Annotated[int, Field(ge=0)]
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
 
 
 class Judged(Frozen):
-    """worker -> join: one kind's verdicts for one task. `evidence_digest` is null where none could be stored."""
+    """worker -> join: one kind's verdicts for one task. `evidence_digest` is null where none could be stored; `usage`:
+    what judging it took."""
 
     type: Literal["judged"] = "judged"
     evaluation_id: Identifier
@@ -83,6 +100,7 @@ class Judged(Frozen):
     kind: str
     verdicts: tuple[Verdict, ...]
     evidence_digest: Digest | None = None
+    usage: tuple[Usage, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -21,7 +21,11 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 """Worker kind -> the parts it answers for."""
 
-NOT_APPLICABLE = frozenset(
+SKIPPED = frozenset(("sampled_out", "budget_spent"))
+"""Why no part of an evaluation was judged at all: its share of the stream is not judged, or the day's tokens are
+spent."""
+
+NOT_APPLICABLE = SKIPPED | frozenset(
     (
         "no_sources",
         "no_passages",

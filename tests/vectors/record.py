@@ -45,6 +45,10 @@ def records() -> dict[str, tuple[str | None, JSON]]:
         "pass": ("default", scorecard(DEFAULT, parts(DEFAULT))),
         "mixed": ("default", scorecard(DEFAULT, parts(DEFAULT, **mixed))),
         "nothing applies": ("default", scorecard(DEFAULT, parts(DEFAULT, N_A), session=None, model=None)),
+        "not judged at all": (
+            "default",
+            scorecard(DEFAULT, parts(DEFAULT, "budget_spent"), evidence_digest=digest({}), session=None),
+        ),
         "a judge disabled": ("direct", scorecard(direct, parts(direct), supersedes="golden-0")),
         "text beyond ASCII": (
             "default",
