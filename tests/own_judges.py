@@ -26,7 +26,7 @@ def build(folder: Path) -> Path:
     (source / "pyproject.toml").write_text(PROJECT)
     options = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
     command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder / "installed"), str(source)]
-    subprocess.run(command, check=True, timeout=50)
+    subprocess.run(command, check=True, timeout=100)
     return folder / "installed"
 
 

@@ -131,7 +131,7 @@ def test_processes_that_start_at_once_agree_on_the_keys() -> None:
     processes = [context.Process(target=_keys, args=(barrier, queue)) for _ in range(4)]
     for process in processes:
         process.start()
-    found = {queue.get(timeout=20) for _ in processes}
+    found = {queue.get(timeout=60) for _ in processes}
     for process in processes:
         process.join()
     assert len(found) == 1

@@ -87,7 +87,7 @@ def test_every_answer_is_judged_every_proof_holds_and_nothing_is_left(tmp_path: 
     assert nothing_left(tmp_path)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("moment", ["folder", "broker", "roles"])
 def test_nothing_is_left_after_a_signal(tmp_path: Path, moment: str, number: signal.Signals) -> None:
@@ -106,13 +106,13 @@ def test_nothing_is_left_after_a_signal(tmp_path: Path, moment: str, number: sig
     assert nothing_left(tmp_path)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_no_process_outlives_a_killed_demo(tmp_path: Path) -> None:
     with demo(tmp_path) as process:
         wait_for(lambda: len(processes(tmp_path)) == ROLES + SERVERS, process)
         process.kill()
         process.wait()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while processes(tmp_path):
         assert time.monotonic() < end, "a child outlived its parent"
         time.sleep(0.01)

@@ -58,7 +58,7 @@ def glassbox(folder: Path) -> Glassbox:
         command = [sys.executable, "-m", "glassbox.cli", *arguments]
         environment = {**clean, "PYTHONPATH": path, **more}
         return subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=50, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
         )
 
     return run

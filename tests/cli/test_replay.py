@@ -119,7 +119,7 @@ def test_a_gate_whose_reader_has_gone_keeps_its_exit_code(candidate: str, expect
     os.close(reader)
     try:
         gate = (sys.executable, "-m", "glassbox.cli", "replay", "gate", "runs/v2", f"runs/{candidate}")
-        ended = subprocess.run(gate, cwd=runs.parent, stdout=writer, stderr=writer, timeout=50)
+        ended = subprocess.run(gate, cwd=runs.parent, stdout=writer, stderr=writer, timeout=100)
     finally:
         os.close(writer)
     assert ended.returncode == expected

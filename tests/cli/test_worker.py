@@ -22,7 +22,7 @@ def run(*arguments: str, folder: Path, **environment: str) -> subprocess.Complet
         env={**clean, "GLASSBOX_DATA_DIR": str(folder), **environment},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=100,
         check=False,
     )
 
@@ -41,7 +41,7 @@ def test_a_broker_that_is_not_there(tmp_path: Path) -> None:
     assert f"no broker answers at 127.0.0.1:{port}" in made.stderr
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_ports_drains_and_a_second_committer(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path)
     try:
@@ -57,7 +57,7 @@ def test_ports_drains_and_a_second_committer(tmp_path: Path) -> None:
 
         pipeline.start_role("committer-2")  # the ledger has one writer: the second stands by
         log = pipeline.roles["committer-2"].log
-        until(lambda: log.exists() and "another committer" in log.read_text(), 40, "the second committer waits")
+        until(lambda: log.exists() and "another committer" in log.read_text(), 80, "the second committer waits")
         with pipeline.watching() as read:
             pipeline.publish(request(f"e{n}") for n in range(20))
             pipeline.roles["committer"].send(signal.SIGTERM)

@@ -11,7 +11,7 @@ from streams.roles import ROLES
 from tests.kafka import EITHER
 from tests.pipeline import Pipeline, get, request, until
 
-QUICK = "[policy.quick]\ndeadline_s = 4\n"
+QUICK = "[policy.quick]\ndeadline_s = 8\n"
 
 
 @pytest.fixture(scope="module", params=EITHER)
@@ -29,7 +29,7 @@ def pipeline(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         made.close()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_trouble_in_a_judge_ends_in_an_incomplete_scorecard(pipeline: Pipeline) -> None:
     asked = {
         "plain": request("plain"),
@@ -51,7 +51,7 @@ def test_trouble_in_a_judge_ends_in_an_incomplete_scorecard(pipeline: Pipeline) 
     assert {record["outcome"] for record in settled.records.values()} == {"incomplete"}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_bad_requests_become_dead_letters_and_the_next_is_served(pipeline: Pipeline) -> None:
     bad = [b"nope", b"[]", None, request("b1", query=" "), request("b2", retrieved_passages="text")]
     bad.append(request("b3", answer="x" * 5_000_000))

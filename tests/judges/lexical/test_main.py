@@ -30,7 +30,7 @@ def test_it_says_where_it_listens_and_stops_on_a_signal(number):
         with socket.create_connection(("127.0.0.1", int(url.split(":")[2].split("/")[0]))):
             pass
         running.send_signal(number)
-        rest, errors = running.communicate(timeout=10)
+        rest, errors = running.communicate(timeout=60)
     assert (running.returncode, rest, errors) == (0, "", "")
 
 

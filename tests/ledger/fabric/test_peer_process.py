@@ -45,7 +45,7 @@ def running(binary: Path) -> set[int]:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -70,7 +70,7 @@ def test_the_chaincode_ends_with_it(
     started = {pid for pid in running(chaincode_binary) if parent(pid) == process.pid}
     assert len(started) == 1
     process.send_signal(number)
-    assert process.wait(15) == (-number if number is signal.SIGKILL else 0)
+    assert process.wait(30) == (-number if number is signal.SIGKILL else 0)
     wait_until(lambda: not started & running(chaincode_binary))
 
 
