@@ -44,8 +44,9 @@ def common(broker: Broker) -> dict[str, Any]:
     return {**_QUIET, "bootstrap.servers": broker.address, **broker.security.librdkafka()}
 
 
-def producer(broker: Broker) -> Producer:
-    """An idempotent producer whose keys go where every other client of the pipeline puts them."""
+def producer(broker: Broker, *, delivery_s: float = 30.0) -> Producer:
+    """An idempotent producer whose keys go where every other client of the pipeline puts them. What the broker has not
+    acknowledged after `delivery_s` seconds has failed."""
     return Producer(
         {
             **common(broker),
@@ -54,7 +55,7 @@ def producer(broker: Broker) -> Producer:
             "partitioner": "murmur2_random",  # the default of librdkafka is CRC32, of aiokafka murmur2
             "message.max.bytes": MESSAGE_MAX,
             "linger.ms": 5,
-            "delivery.timeout.ms": 30_000,
+            "delivery.timeout.ms": round(delivery_s * 1000),
         }
     )
 
