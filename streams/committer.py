@@ -33,6 +33,7 @@ from streams.dead_letters import Reason, bury
 from streams.ports import Outbox, Record
 from streams.store import patiently
 from streams.topics import RECEIPTS
+from streams.tracing import announce_results, work
 
 T = TypeVar("T")
 
@@ -173,9 +174,13 @@ class Committer:
             proof=dict(standing.proof),
             tenant=None if isinstance(entry.value, PolicyRegistration) else entry.value.tenant,
         )
-        if isinstance(entry.value, Scorecard | Claim):
-            await patiently(lambda: self.vault.put_receipt(receipt.evaluation_id, receipt.model_dump(mode="json")))
-        sent_at = await self.outbox.send(RECEIPTS, receipt.evaluation_id, receipt.model_dump_json().encode())
+        name = receipt.evaluation_id
+        with work("commit", entry.record, since=entry.record.timestamp, evaluation_id=name):
+            if isinstance(entry.value, Scorecard | Claim):
+                await patiently(lambda: self.vault.put_receipt(name, receipt.model_dump(mode="json")))
+            sent_at = await self.outbox.send(RECEIPTS, name, receipt.model_dump_json().encode())
+            if result == "created" and isinstance(entry.value, Scorecard):
+                announce_results(receipt.record)
         metrics.LEDGER_RECORDS.labels(result=result).inc()
         if result == "created" and isinstance(entry.value, Scorecard):
             requested_at = datetime.fromisoformat(receipt.record["requested_at"]).timestamp()

@@ -24,7 +24,7 @@ from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP
 
 from glassbox.contract.events import LATEST
-from streams import metrics
+from streams import metrics, tracing
 from streams.acks import Continuity, OrderedAcks, Skipped
 from streams.clients import Broker
 from streams.drain import DrainingConsumer
@@ -120,13 +120,14 @@ class FaustOutbox:
         raw_key = key.encode() if isinstance(key, str) else key
         if partition is None:
             partition = partition_of(raw_key or b"", self._partitions)
+        named = {**tracing.headers(), **(headers or {})}
         try:
             # the first await hands over to the producer, the second waits for the broker
             sent = await self.channel(topic).send(
                 key=raw_key,
                 value=value,
                 partition=partition,
-                headers=[(name, text.encode()) for name, text in (headers or {}).items()] or None,
+                headers=[(name, text.encode()) for name, text in named.items()] or None,
             )
             metadata = await sent
         except MessageSizeTooLargeError as error:
@@ -327,7 +328,7 @@ class Role:
         await asyncio.wait({stop, failed, ticker, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if not stop.done():
             error = failed.result() if failed.done() else ticker.exception() if ticker.done() else self.app.crash_reason
-            log.error("stopping without acknowledging: %s: %s", type(error).__name__, error)
+            log.error("stopping without acknowledging", exc_info=error)
             sys.stderr.flush()
             os._exit(3)  # a regular stop would commit and flush; the restart reads again what was open
         ticker.cancel()

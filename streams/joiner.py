@@ -7,7 +7,7 @@ and its closed marker too, so a restart rebuilds every open window by reading th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from streams.dead_letters import Reason, bury
 from streams.join import Card, Stale, Window, step
 from streams.ports import Outbox, Record
 from streams.topics import RESULTS, SCORECARDS
+from streams.tracing import Carrier, carried, work
 
 MARKER_TTL_MS = 2 * 3600 * 1000
 """A closed id is remembered at least this long by log time."""
@@ -57,6 +58,7 @@ class ClosedIds(Protocol):
 class _Open:
     window: Window
     tokens: list[Token]
+    traces: list[Carrier]
     send_at: float = 0.0
     gap_ms: float = 3000.0
 
@@ -107,8 +109,12 @@ class Join:
         window, emission = step(held.window if held else None, event, record.timestamp)
         if isinstance(emission, Stale):
             self.acks.release(token)
-        elif window is not None:
-            self._hold(evaluation_id, held, window, token, retry=isinstance(event, DeadlinePassed))
+            return
+        traces = held.traces if held is not None else []
+        if (trace := carried(record)) is not None:
+            traces.insert(0 if isinstance(event, Announced) else len(traces), trace)
+        if window is not None:
+            self._hold(evaluation_id, held, window, token, traces, retry=isinstance(event, DeadlinePassed))
         else:
             tokens = [*(held.tokens if held else ()), token]
             self._open.pop(evaluation_id, None)
@@ -116,18 +122,36 @@ class Join:
                 self._closing[evaluation_id] = []
                 announced_at = held.window.announced_at if held is not None else 0
                 metrics.EVALUATION_SECONDS.observe(max(0, record.timestamp - (announced_at or record.timestamp)) / 1000)
-                self.spawn(self._emit(emission, record, tokens))
+                since = held.window.first_at if held is not None else record.timestamp
+                self.spawn(self._close(emission, record, tokens, traces, since))
             else:  # dropped: no announcement ever came
                 for each in tokens:
                     self.acks.release(each)
 
-    def _hold(self, evaluation_id: str, held: _Open | None, window: Window, token: Token, *, retry: bool) -> None:
+    def _hold(
+        self,
+        evaluation_id: str,
+        held: _Open | None,
+        window: Window,
+        token: Token,
+        traces: list[Carrier],
+        *,
+        retry: bool,
+    ) -> None:
         if held is None:
-            held = self._open[evaluation_id] = _Open(window, [])
+            held = self._open[evaluation_id] = _Open(window, [], traces)
         held.window = window
         held.tokens.append(token)
         if not retry:
             held.send_at = window.due_at()
+
+    async def _close(
+        self, card: Card, record: Record, tokens: list[Token], traces: Sequence[Carrier], since: int
+    ) -> None:
+        """`_emit` as the end of work that began with the window; `traces`: the announcement's first."""
+        name, parent = card.announced.evaluation_id, next(iter(traces), None)
+        with work("join", record, parent=parent, links=traces[1:], since=since, evaluation_id=name):
+            await self._emit(card, record, tokens)
 
     async def _emit(self, card: Card, record: Record, tokens: list[Token]) -> None:
         """Scorecard acknowledged, claims, closed marker acknowledged, tokens released: in this order (rule 17)."""

@@ -117,7 +117,8 @@ def obstacle(case: Case) -> str | None:
 
 
 def redriven_headers(letter: DeadLetter) -> dict[str, str]:
-    """The headers of the request that is sent again: the loop guard's count, and where it first stood."""
+    """The headers of the request that is sent again: the loop guard's count, where it first stood, and its trace."""
     headers = letter.headers
     first = f"{headers['source_topic']}/{headers['source_partition']}/{headers['source_offset']}"
-    return {"attempt": str(letter.attempt + 1), "original": headers.get("original", first)}
+    trace = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
+    return {"attempt": str(letter.attempt + 1), "original": headers.get("original", first), **trace}

@@ -35,11 +35,12 @@ def explained(error: Exception) -> str | None:
     from ledger.checkpoint import CheckpointError, KeyFormatError
     from ledger.port import LedgerError, StoreError
     from streams.clients import BrokerError
+    from streams.tracing import TracingError
 
     known = (
         *(CommandError, SettingsError, PolicyError, ContractError),
         *(BrokerError, LedgerError, StoreError, CheckpointError, KeyFormatError),
-        *(SuiteError, RunError, ComparisonError),
+        *(SuiteError, RunError, ComparisonError, TracingError),
     )
     if isinstance(error, known):
         return str(error)

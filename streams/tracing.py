@@ -1,0 +1,293 @@
+"""OpenTelemetry: one trace an evaluation, carried from role to role by W3C Trace Context in the messages' headers, and
+an event for each part of what stands on the ledger.
+
+On only where the standard variables ask for it (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_EXPORTER`, …; not under
+`OTEL_SDK_DISABLED=true`); without them nothing of OpenTelemetry is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from structlog.contextvars import bind_contextvars, bound_contextvars
+
+from streams.ports import Record
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import Logger
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Tracer
+
+    from streams.acks import Token
+    from streams.reading import Handler
+
+PRODUCER = "glassbox"
+"""Key of the `tracestate` member that carries the id of the producer's span to the ledger's end."""
+
+RESULT = "gen_ai.evaluation.result"
+"""Name of the event, and below of its attributes, by OpenTelemetry's GenAI semantic conventions."""
+
+Carrier = Mapping[str, str]
+"""`traceparent` and `tracestate`, where they are there."""
+
+_FLUSH_MS = 3000
+
+
+class TracingError(Exception):
+    """The variables ask for what GlassBox does not do; the message names them and the next step."""
+
+
+class _Tracing:
+    """What is there once tracing is on."""
+
+    def __init__(self, tracer: Tracer | None, events: Logger | None) -> None:
+        self.tracer, self.events = tracer, events
+
+
+_on: _Tracing | None = None
+
+
+def exporters(environment: Mapping[str, str]) -> dict[str, str]:
+    """Signal (`traces`, `logs`) -> exporter (`otlp` or `console`), as the variables ask; empty: off.
+
+    Raises `TracingError` for an exporter or a protocol that is not there.
+    """
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return {}
+    asked = {}
+    for signal in ("traces", "logs"):
+        addresses = "OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT"
+        variable = f"OTEL_{signal.upper()}_EXPORTER"
+        name = environment.get(variable) or ("otlp" if any(environment.get(each) for each in addresses) else "none")
+        if name not in ("otlp", "console", "none"):
+            raise TracingError(f"{variable} is {name!r}; set it to otlp, console or none")
+        protocol = environment.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
+        if name == "otlp" and protocol != "http/protobuf":
+            raise TracingError(
+                f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}; GlassBox speaks http/protobuf: set that, and the endpoint "
+                "to the collector's port for it (4318)"
+            )
+        if name != "none":
+            asked[signal] = name
+    return asked
+
+
+def start(role: str, version: str) -> Callable[[], None]:
+    """Switch tracing on where the environment asks for it. Returns what sends the rest and switches it off. Raises
+    `TracingError`."""
+    global _on
+    asked = exporters(os.environ)
+    if not asked:
+        return lambda: None
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    named = Resource({"service.name": f"glassbox-{role}", "service.namespace": "glassbox", "service.version": version})
+    resource = named.merge(OTELResourceDetector().detect())
+    tracer, stop_traces = _tracer(asked["traces"], resource) if "traces" in asked else (None, None)
+    events, stop_events = _events(asked["logs"], resource) if "logs" in asked else (None, None)
+    _on = _Tracing(tracer, events)
+
+    def stop() -> None:
+        global _on
+        _on = None
+        for each in (stop_traces, stop_events):
+            if each is not None:
+                each()
+
+    return stop
+
+
+def _tracer(exporter: str, resource: Any) -> tuple[Tracer, Callable[[], None]]:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()))
+
+    def stop() -> None:
+        provider.force_flush(_FLUSH_MS)
+        provider.shutdown()
+
+    return provider.get_tracer("glassbox"), stop
+
+
+def _events(exporter: str, resource: Any) -> tuple[Logger, Callable[[], None]]:
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, ConsoleLogRecordExporter
+
+    provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
+    sink = OTLPLogExporter() if exporter == "otlp" else ConsoleLogRecordExporter()
+    provider.add_log_record_processor(BatchLogRecordProcessor(sink))
+
+    def stop() -> None:
+        provider.force_flush(_FLUSH_MS)
+        provider.shutdown()
+
+    return provider.get_logger("glassbox"), stop
+
+
+def carried(record: Record) -> Carrier | None:
+    """What a message's headers say of its trace; None where they say nothing or tracing is off."""
+    if _on is None or "traceparent" not in record.headers:
+        return None
+    names = ("traceparent", "tracestate")
+    return {name: record.headers[name].decode("ascii", "replace") for name in names if name in record.headers}
+
+
+def headers() -> Carrier:
+    """What a message that is sent now carries on: nothing where no span is open."""
+    if _on is None:
+        return {}
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    return carrier
+
+
+@contextmanager
+def work(
+    name: str,
+    record: Record,
+    *,
+    parent: Carrier | None = None,
+    links: Sequence[Carrier] = (),
+    since: int | None = None,
+    evaluation_id: str | None = None,
+    from_producer: bool = False,
+) -> Iterator[None]:
+    """Work on one message: log lines say which, and so does a span where tracing is on.
+
+    `parent`: of the span, by default what the message carries; `links`: other spans that led here; `since`: when the
+    span begins, ms, by default now; `from_producer`: what the message carries is the span of who sent the request.
+    """
+    known = {} if evaluation_id is None else {"evaluation_id": evaluation_id}
+    with bound_contextvars(topic=record.topic, partition=record.partition, offset=record.offset, **known):
+        if _on is None or _on.tracer is None:
+            yield
+            return
+        from opentelemetry.trace import Link, SpanKind
+
+        context = _context(parent or carried(record), from_producer)
+        spans = [_span_context(_context(each)) for each in links]
+        with _on.tracer.start_as_current_span(
+            name,
+            context=context,
+            kind=SpanKind.CONSUMER,
+            links=[Link(each) for each in spans],
+            start_time=None if since is None else since * 1_000_000,
+            attributes={
+                "messaging.system": "kafka",
+                "messaging.operation.type": "process",
+                "messaging.destination.name": record.topic,
+                "messaging.destination.partition.id": str(record.partition),
+                "messaging.kafka.offset": record.offset,
+                **({} if evaluation_id is None else {"glassbox.evaluation_id": evaluation_id}),
+            },
+            record_exception=False,  # its message may quote the evaluation
+            set_status_on_exception=False,
+        ):
+            yield
+
+
+def observed(name: str, handle: Handler, *, from_producer: bool = False) -> Handler:
+    """A handler whose every run is `work`."""
+
+    async def handled(record: Record, token: Token) -> None:
+        with work(name, record, from_producer=from_producer):
+            await handle(record, token)
+
+    return handled
+
+
+def about(evaluation_id: str) -> None:
+    """From here on the work at hand is about this evaluation: so say its log lines and its span."""
+    bind_contextvars(evaluation_id=evaluation_id)
+    if _on is not None:
+        from opentelemetry.trace import get_current_span
+
+        get_current_span().set_attribute("glassbox.evaluation_id", evaluation_id)
+
+
+def announce_results(record: Mapping[str, Any]) -> None:
+    """An event for each part of a scorecard that came onto the ledger and one for its trust score, at the producer's
+    span where the request named one."""
+    if _on is None or _on.events is None:
+        return
+    context = _producer()
+    for attributes in evaluation_results(record):
+        _on.events.emit(event_name=RESULT, context=context, attributes=attributes)
+
+
+def evaluation_results(record: Mapping[str, Any]) -> Iterator[dict[str, str | float]]:
+    """The attributes of the events of a scorecard (Record v1). Labels: pass and fail (the part's target), review and
+    incomplete (of the trust score alone), not_applicable; the explanation is a code of ours, never text."""
+    evaluation = {"glassbox.evaluation_id": str(record["evaluation_id"])}
+    for part in record["parts"]:
+        found: dict[str, str | float] = {f"{_NAMES}.name": part["part"], "glassbox.judge": part["judge"], **evaluation}
+        if part["score"] is not None:
+            found[f"{_NAMES}.score.value"] = float(part["score"])
+        if part["meets_target"] is not None:
+            found[f"{_NAMES}.score.label"] = "pass" if part["meets_target"] else "fail"
+        if part["state"] == "not_applicable":
+            found[f"{_NAMES}.score.label"] = "not_applicable"
+        if part["state"] == "failed":
+            found["error.type"] = part["cause"]
+        if part["cause"] is not None:
+            found[f"{_NAMES}.explanation"] = part["cause"]
+        yield found
+    whole: dict[str, str | float] = {
+        f"{_NAMES}.name": "trust",
+        f"{_NAMES}.score.label": record["outcome"],
+        **evaluation,
+    }
+    if record["trust"] is not None:
+        whole[f"{_NAMES}.score.value"] = float(record["trust"])
+    if record["reasons"]:
+        whole[f"{_NAMES}.explanation"] = ", ".join(record["reasons"])
+    yield whole
+
+
+_NAMES = "gen_ai.evaluation"
+
+
+def _context(carrier: Carrier | None, from_producer: bool = False) -> Context:
+    """The context of a carrier, empty where there is none."""
+    from opentelemetry.context import Context
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, format_span_id, set_span_in_context
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    context = TraceContextTextMapPropagator().extract(carrier or {}, Context())
+    found = _span_context(context)
+    if not (from_producer and found.is_valid):
+        return context
+    state = found.trace_state.delete(PRODUCER).add(PRODUCER, format_span_id(found.span_id))
+    marked = SpanContext(found.trace_id, found.span_id, True, found.trace_flags, state)
+    return set_span_in_context(NonRecordingSpan(marked), Context())
+
+
+def _span_context(context: Context | None = None) -> Any:
+    from opentelemetry.trace import get_current_span
+
+    return get_current_span(context).get_span_context()
+
+
+def _producer() -> Context | None:
+    """The context of the producer's span, where the trace at hand names one; None: what is current."""
+    from opentelemetry.context import Context
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
+
+    here = _span_context()
+    named = here.trace_state.get(PRODUCER)
+    if not here.is_valid or named is None:
+        return None
+    try:
+        producer = SpanContext(here.trace_id, int(named, 16), True, here.trace_flags, here.trace_state)
+    except ValueError:
+        return None
+    return set_span_in_context(NonRecordingSpan(producer), Context())
