@@ -42,7 +42,7 @@ from tests.ledger.fabric.peer.certificates import Authority
 from tests.pipeline import ROOT, until
 
 JARS = Path(os.environ.get("KAFKA_JARS", ROOT / "build" / "kafka"))
-START_S = 120
+START_S = 300
 """How long brokers may take to answer on a busy machine; on two idle cores one takes 3 s, three take 8 s."""
 
 _JVM = [

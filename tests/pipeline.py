@@ -192,14 +192,16 @@ class Pipeline:
 
     @contextmanager
     def watching(self) -> Iterator[Callable[[Callable[[Settled], bool], float], Settled]]:
-        """Follow receipts and dead letters; the function given reads on until a condition holds."""
+        """Follow receipts and dead letters; the function given reads on until a condition holds, or nothing has come
+        for so many seconds."""
         consumer, settled = reader(self.broker, [RECEIPTS, DEAD_LETTERS]), Settled()
 
-        def read(enough: Callable[[Settled], bool], timeout_s: float) -> Settled:
-            end = time.monotonic() + timeout_s
-            while not enough(settled) and time.monotonic() < end:
+        def read(enough: Callable[[Settled], bool], stalled_s: float) -> Settled:
+            last = time.monotonic()
+            while not enough(settled) and time.monotonic() < last + stalled_s:
                 for message in consumer.consume(500, 0.1):
                     settled.take(message)
+                    last = time.monotonic()
             return settled
 
         try:

@@ -3,7 +3,8 @@
 No two answers of a judge are the same, and none takes as long as another: whoever judges twice would be found out by
 two records that differ. What the environment may ask for:
 
-- `FAULT_HOLD`: a file; while it is there, a judgement waits whose answer says `hold:KIND`.
+- `FAULT_HOLD`: a file; while it is there, a judgement waits whose answer says `hold:KIND`. One whose answer says
+  `kill:KIND` ends the process, always.
 - `FAULT_CLOCK`: a file with seconds by which the wall clock of this process is wrong; they may change at any time.
 - `FAULT_NEWER`: the role is of a later minor version: each of its messages has fields that this one does not know.
 - `FAULT_DIES`: `before TOPIC N` or `after TOPIC N`: SIGKILL right before the role sends its Nth message to a topic, or
@@ -30,6 +31,7 @@ from glassbox.contract.verdict import Method, Scored
 from glassbox.settings import Settings
 from judges.port import NEEDS, Case, Judge, Judgement
 from streams.topics import DEAD_LETTERS, Topic
+from tests.faults import KILLED_BY_TASK
 from tests.streams.events import newer
 
 METHOD = Method(name="random", family="rules", library="tests", version="1")
@@ -49,6 +51,8 @@ class Moody:
 
     async def judge(self, case: Case) -> Judgement:
         wish = case.input.answer or ""
+        if f"kill:{self.kind}" in wish:
+            os._exit(KILLED_BY_TASK)
         while f"hold:{self.kind}" in wish and self._hold is not None and self._hold.exists():
             await asyncio.sleep(0.05)
         await asyncio.sleep(random.uniform(0, SLOWEST_S))

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from streams.clients import read_all
 from streams.topics import RESULTS
 from tests.faults.gates import Gate, Gates
+from tests.faults.test_messages import copied, events_of
 from tests.pipeline import until
 
 pytestmark = pytest.mark.timeout(600)
@@ -32,22 +32,14 @@ def test_a_join_killed_with_thousands_of_open_evaluations(gates: Gates, gate: Ga
     pipeline = gates.pipeline
     (model,) = gate.publish(1)
     gate.settle()
-    events = {
-        json.loads(m.value())["type"]: m.value()
-        for m in read_all(pipeline.broker, RESULTS)
-        if m.key() == model.encode()
-    }
-    every = [m.value() for m in read_all(pipeline.broker, RESULTS) if m.key() == model.encode()]
-    answers = [event for event in every if json.loads(event)["type"] == "judged"]
+    events = events_of(pipeline.broker, model)
+    (announced,) = (event for event in events if json.loads(event)["type"] == "announced")
+    answers = [event for event in events if event != announced]
     names = gate.fresh(OPEN)
-
-    def send(events: list[bytes]) -> None:
-        gate.send(RESULTS, [(name, event.replace(model.encode(), name.encode())) for name in names for event in events])
-
-    send([events["announced"], answers[0]])
+    gate.send(RESULTS, copied([announced, answers[0]], model, names))
     until(lambda: pipeline.metric("join", "glassbox_open_windows") == OPEN, 60, "all are open")
     gates.kill("join")
     pipeline.start_role("join")
     until(lambda: pipeline.metric("join", "glassbox_open_windows") == OPEN, 120, "all are open again")
-    send(answers[1:])
+    gate.send(RESULTS, copied(answers[1:], model, names))
     gate.settle()

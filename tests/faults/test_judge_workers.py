@@ -14,10 +14,10 @@ pytestmark = pytest.mark.timeout(600)
 
 def test_a_worker_killed_in_the_middle_of_a_batch(gates: Gates, gate: Gate) -> None:
     gates.hold_up("terminology")
-    for _ in range(4):  # done and undone ones side by side in each partition
-        gate.publish(10, "hold:terminology")
-        gate.publish(15)
-    until(lambda: gates.in_flight("terminology") >= 40, 60, "a batch is in the middle")
+    for _ in range(3):  # done and undone ones side by side in each partition
+        gate.publish(8, "hold:terminology")
+        gate.publish(8)
+    until(lambda: gates.in_flight("terminology") >= 24, 60, "a batch is in the middle")
     gates.kill("terminology")
     gates.hold.unlink()
     gates.pipeline.start_role("terminology")
@@ -26,16 +26,16 @@ def test_a_worker_killed_in_the_middle_of_a_batch(gates: Gates, gate: Gate) -> N
 
 def test_a_worker_that_slept_past_its_session_is_a_zombie(gates: Gates, gate: Gate) -> None:
     gates.hold_up("structure")
-    gate.publish(30, "hold:structure")
-    until(lambda: gates.in_flight("structure") == 30, 60, "a batch is in the middle")
+    gate.publish(16, "hold:structure")
+    until(lambda: gates.in_flight("structure") == 16, 60, "a batch is in the middle")
     sleeper = gates.pipeline.roles["structure"]
     sleeper.send(signal.SIGSTOP)
     gates.hold.unlink()
     gates.pipeline.start_role("structure-2")
-    gate.publish(30)
-    gate.answered(60)
+    gate.publish(16)
+    gate.answered(32)
     sleeper.send(signal.SIGCONT)  # it goes on with what it had, whose answers are there already
-    gate.publish(30)
+    gate.publish(16)
     gate.settle()
     gates.retire("structure-2")
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from glassbox.cli.publish import Publisher
 from streams.clients import Broker, read_all, reader
-from streams.topics import MESSAGE_MAX, REQUEST_MAX, REQUESTS, RESULTS, SCORECARDS, judge_topic
+from streams.topics import MESSAGE_MAX, REQUEST_MAX, REQUESTS, RESULTS, SCORECARDS, Topic, judge_topic
 from tests.faults.gates import Gate, Gates
 from tests.pipeline import request
 
@@ -33,6 +34,29 @@ POISON = {
 }
 ENVELOPE = 200
 """Bytes that the broker counts besides a message's value."""
+NEWER = {"FAULT_NEWER": "1"}
+LATER: dict[str, Any] = {
+    "schema_version": "1.7",
+    "mood": "curious",
+    "retrieved_passages": [{"text": "Ada.", "colour": "blue"}],
+}
+"""What a producer of a later minor version says besides."""
+LATER_MAJOR = ("2.0", "10")
+
+
+def largest(topic: Topic) -> bytes:
+    """As many bytes as the broker takes for a topic, and no message of ours."""
+    return b"x" * ((REQUEST_MAX if topic is REQUESTS else MESSAGE_MAX) - ENVELOPE)
+
+
+def events_of(broker: Broker, name: str) -> list[bytes]:
+    """What the join has read of an evaluation, in that order."""
+    return [m.value() or b"" for m in read_all(broker, RESULTS) if m.key() == name.encode()]
+
+
+def copied(events: Iterable[bytes], name: str, names: Iterable[str]) -> list[tuple[str, bytes]]:
+    """The events of an evaluation as those of others, with their keys."""
+    return [(other, event.replace(name.encode(), other.encode())) for other in names for event in events]
 
 
 def test_poison_between_good_messages(gates: Gates, gate: Gate) -> None:
@@ -43,8 +67,7 @@ def test_poison_between_good_messages(gates: Gates, gate: Gate) -> None:
             gate.send(topic, [(None, value)])
         gate.publish(5)
     for topic in WORKED:
-        largest = REQUEST_MAX if topic is REQUESTS else MESSAGE_MAX
-        gate.send(topic, [("large", b"x" * (largest - ENVELOPE))])
+        gate.send(topic, [("large", largest(topic))])
     gate.publish(5)
     seen = gate.settle(letters=(len(POISON) + 1) * len(WORKED))
     assert {topic for topic, _, _ in seen.letters} == {topic.name for topic in WORKED}
@@ -90,36 +113,28 @@ def test_every_message_delivered_twice(gates: Gates, gate: Gate) -> None:
 def test_answers_in_any_order_and_before_the_announcement(gates: Gates, gate: Gate) -> None:
     (model,) = gate.publish(1)
     gate.settle()
-    events = [m.value() for m in read_all(gates.pipeline.broker, RESULTS) if m.key() == model.encode()]
+    events = events_of(gates.pipeline.broker, model)
     assert sorted(json.loads(event)["type"] for event in events) == ["announced", "judged", "judged"]
-    copies = [(name, event.replace(model.encode(), name.encode())) for name in gate.fresh(150) for event in events]
+    copies = copied(events, model, gate.fresh(150))
     gate.random.shuffle(copies)
     gate.send(RESULTS, copies)
     gate.settle()
 
 
-NEWER = {"FAULT_NEWER": "1"}
-
-
 def test_a_newer_minor_version_runs_beside_the_old_one(gates: Gates, gate: Gate) -> None:
-    later = {"schema_version": "1.7", "mood": "curious", "retrieved_passages": [{"text": "Ada.", "colour": "blue"}]}
     pipeline = gates.pipeline
     gate.publish(20)
     newer = [f"{role}-2" for role in ("intake", "terminology", "structure", "join")]
     for name in newer:
         pipeline.start_role(name, NEWER)
         gate.publish(10)
-        gate.publish(10, **later)
+        gate.publish(10, **LATER)
     for name in newer:
         pipeline.wait_ready(name)
     gate.publish(20)
-    gate.publish(20, **later)
+    gate.publish(20, **LATER)
     gate.answered(len(gate.names))
-    unknown_major = [
-        request(f"{gate.name}-major", schema_version="2.0"),
-        request(f"{gate.name}-next", schema_version="10"),
-    ]
-    pipeline.publish(unknown_major)
+    pipeline.publish(request(f"{gate.name}-{major}", schema_version=major) for major in LATER_MAJOR)
     card = gate.seen.records[gate.names[0]]
     future = {"type": "scorecard", "tenant": None, "record": {**card, "evaluation_id": "future", "schema_version": "2"}}
     gate.send(SCORECARDS, [("future", json.dumps(future).encode())])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from glassbox.contract.canonical import canonical
 from glassbox.contract.record import record_digest
@@ -20,9 +21,28 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def forget_position(kafka: Kafka, role: str) -> None:
-    """A role reads its topic from the beginning when it starts again."""
-    (done,) = kafka.admin.delete_consumer_groups([group(role)]).values()
+    """A role reads its topic from the beginning when it starts again. Its group must be empty: the broker believes in
+    a member that died until its session ends."""
+
+    def forgotten() -> bool:
+        (done,) = kafka.admin.delete_consumer_groups([group(role)]).values()
+        try:
+            done.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NON_EMPTY_GROUP:
+                raise
+            return False
+        return True
+
+    until(forgotten, 60, f"nobody is left in the group of {role}")
+
+
+def forget_closed_ids(kafka: Kafka) -> None:
+    """A join that starts again knows of no evaluation that it was closed."""
+    (done,) = kafka.admin.delete_topics([CLOSED.name]).values()
     done.result()
+    until(lambda: CLOSED.name not in kafka.admin.list_topics(timeout=10).topics, 60, "no closed id is known")
+    create_topics(kafka.broker, [CLOSED])
 
 
 def test_scorecards_from_the_start_into_an_empty_ledger(gates: Gates, gate: Gate, one_broker: Kafka) -> None:
@@ -59,10 +79,7 @@ def test_results_from_the_start_into_a_join_that_remembers_nothing(gates: Gates,
     before = scorecards(gates)
     gates.stop("join")
     forget_position(one_broker, "join")
-    (done,) = one_broker.admin.delete_topics([CLOSED.name]).values()
-    done.result()
-    until(lambda: CLOSED.name not in one_broker.admin.list_topics(timeout=10).topics, 60, "no closed id is known")
-    create_topics(gates.pipeline.broker, [CLOSED])
+    forget_closed_ids(one_broker)
     made = SCORECARDS.name, sum(1 for _ in read_all(gates.pipeline.broker, SCORECARDS))
     gates.pipeline.start_role("join")
     gates.pipeline.wait_ready("join")
