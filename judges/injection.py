@@ -46,8 +46,9 @@ _KEPT_CHARACTERS = 10_000
 def _found(text: str) -> tuple[Suspicion, ...]:
     found = [*_orders(text), *_hidden(text)]
     folded = text.casefold().replace("ı", "i").replace("\u0307", "")  # a pattern takes ı and İ for i
+    present = {word for word in _SAID_IN_PATTERNS if word in folded}
     for rule, said, pattern in _PATTERNS:
-        if any(each in folded for each in said):
+        if not present.isdisjoint(said):
             found += (Suspicion(*match.span(), rule) for match in pattern.finditer(text))
     found += _stray_closings(text)
     return tuple(_merged(found))
@@ -90,17 +91,23 @@ _SENTENCE_END = re.compile(_END)  # whatever stands before it, it ends a sentenc
 _SAID = re.compile(rf"{_NUMBER}|{_WORD}|{_TERM}")
 _UNUSUAL = re.compile(rf"[{_CJK}{_UNSEEN_IN_WORDS}]")
 _SAID_PLAINLY = re.compile(rf"{_NUMBER}|\w+(?:['’]t\b)?")  # the same where nothing unusual is
+_APART = str.maketrans({chr(c): " " for c in range(128) if not (chr(c).isalpha() or chr(c) == "_")})
+_ROUGHLY = {re.sub(r"'t$|\d+$", "", word): role for word, role in WORDS.items()}  # as _APART leaves the words
 _UNSEEN = str.maketrans("", "", "\u00ad\u200b\u200c\u200d\u2060\ufeff")
 _REACH = 300  # characters an order extends over at most after the words that give it away
 
 
 def _orders(text: str) -> Iterator[Suspicion]:
     bounds = [0, *(end.end() for end in _SENTENCE_END.finditer(text)), len(text)]
-    unusual = not text.isascii()
     wanted: set[int] = set()
     for n, (start, stop) in enumerate(pairwise(bounds)):
-        said = _SAID if unusual and _UNUSUAL.search(text, start, stop) else _SAID_PLAINLY
-        roles = frozenset(map(_letter, said.findall(text, start, stop)))
+        sentence = text[start:stop]
+        if sentence.isascii():  # a first look, for which any sentence has a top score in it
+            roles = frozenset(("x", *map(_ROUGHLY.get, sentence.casefold().translate(_APART).split())))
+            if JUDGE not in roles and not may_order(roles):
+                continue
+        said = _SAID if _UNUSUAL.search(sentence) else _SAID_PLAINLY
+        roles = frozenset(map(_letter, said.findall(sentence)))
         if JUDGE in roles:  # who is spoken to in one sentence may be told in another
             wanted.update(range(max(n - 1, 0), min(n + 2 + FAR, len(bounds) - 1)))
         elif may_order(roles):
@@ -215,6 +222,8 @@ _PATTERNS = tuple(
         ),
     )
 )
+
+_SAID_IN_PATTERNS = frozenset(word for _, said, _ in _PATTERNS for word in said)
 
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
 _PROMPT_LISTING = (

@@ -223,7 +223,7 @@ _NEEDED = (
 
 
 @lru_cache(maxsize=4096)
-def may_order(roles: frozenset[str]) -> bool:
+def may_order(roles: frozenset[str | None]) -> bool:
     """Whether an order that names no judge can be made of these roles of one sentence: False only where no pattern of
     `ORDERS` matches any line of them."""
     return any(all(not roles.isdisjoint(group) for group in groups) for groups in _NEEDED)
