@@ -172,7 +172,7 @@ class Join:
             self.acks.release(token)
         for late, token in self._closing.pop(evaluation_id, ()):
             self.spawn(self._claim(late, token))
-        metrics.SCORECARDS.labels(outcome=card.record["outcome"]).inc()
+        metrics.SCORECARDS.labels(outcome="skipped" if announced.skipped else card.record["outcome"]).inc()
 
     async def _claim(self, announced: Announced, token: Token) -> None:
         """Another announcement under a closed id: the ledger says whether it is the same request (rule 15)."""

@@ -72,7 +72,7 @@ OLDEST_UNACKNOWLEDGED_SECONDS = Gauge("glassbox_oldest_unacknowledged_seconds", 
 LAG = Gauge("glassbox_consumer_lag_messages", "Messages in the log behind which this role is", ["topic", "partition"])
 ASSIGNED = Gauge("glassbox_assigned_partitions", "Partitions assigned to this process")
 
-for _outcome in ("pass", "review", "fail", "incomplete"):
+for _outcome in ("pass", "review", "fail", "incomplete", "skipped"):
     SCORECARDS.labels(outcome=_outcome)
 for _result in ("created", "exists", "duplicate"):
     LEDGER_RECORDS.labels(result=_result)

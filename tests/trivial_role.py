@@ -6,11 +6,11 @@ What is left is the transport's own cost. A query may ask for trouble: `raise:KI
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 from contextlib import AsyncExitStack
 
+from glassbox import logs
 from glassbox.cli.worker import RoleProcess
 from glassbox.contract.verdict import Method, Scored
 from glassbox.settings import Settings
@@ -44,5 +44,6 @@ class TrivialRole(RoleProcess):
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    sys.exit(asyncio.run(TrivialRole(sys.argv[1], Settings.load()).run()))
+    settings = Settings.load()
+    logs.configure(settings.log_level, settings.log_format, role=sys.argv[1])
+    sys.exit(asyncio.run(TrivialRole(sys.argv[1], settings).run()))
