@@ -18,7 +18,7 @@ WAITS = (
     "tests/cli/test_demo.py",
     "tests/cli/test_replay_submit.py",
     "tests/cli/test_topics.py",
-    "tests/ledger/fabric/",
+    "tests/ledger/",
     "tests/chaincode/",
 )
 COMPUTES = (

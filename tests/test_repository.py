@@ -15,6 +15,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests.schedule import COMPUTES, WAITS
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -130,3 +132,7 @@ def test_verifier_runs_on_the_standard_library_and_cryptography() -> None:
     run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     third_parties = {name.partition(".")[0] for name in run.stdout.split()} - sys.stdlib_module_names
     assert third_parties <= {"glassbox", "ledger", "cryptography", "_cffi_backend", "_openssl"}
+
+
+def test_the_schedule_of_the_tests_names_what_is_there() -> None:
+    assert [path for path in WAITS + COMPUTES if not (ROOT / path).exists()] == []

@@ -1,16 +1,22 @@
 """Devices: what is chosen, what a batch may take, what counts as out of memory."""
 
 import sys
+from importlib.util import find_spec
 
 import pytest
 
 from judges.device import Device, budget, choose, out_of_memory
 from judges.port import JudgeError
 
-torch = pytest.importorskip("torch", reason="the extra `models` is not installed")
+pytestmark = [
+    pytest.mark.skipif(find_spec("torch") is None, reason="the extra `models` is not installed"),
+    pytest.mark.timeout(180),  # the first test imports torch
+]
 
 
 def gpus(monkeypatch, count, free=0):
+    import torch  # late: it takes seconds, and every run collects this file
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 2 * free))
@@ -50,6 +56,8 @@ def test_a_batch_takes_no_more_than_half_of_free_memory(monkeypatch, free, units
 
 
 def test_out_of_memory_is_told_from_other_errors():
+    import torch
+
     assert out_of_memory(torch.cuda.OutOfMemoryError("CUDA out of memory"))
     assert out_of_memory(MemoryError())
     with pytest.raises(RuntimeError) as raised:

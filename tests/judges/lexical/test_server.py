@@ -364,7 +364,7 @@ async def test_a_hanging_request_does_not_hold_up_the_end():
             while not server.faulted:
                 await asyncio.sleep(0.005)
             started = loop.time()
-        assert loop.time() - started < 5
+        assert loop.time() - started < 30  # aiohttp itself would wait a minute
         with pytest.raises(aiohttp.ClientError):
             await call
 
