@@ -8,8 +8,10 @@ On only where the standard variables ask for it (`OTEL_EXPORTER_OTLP_ENDPOINT`, 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from structlog.contextvars import bind_contextvars, bound_contextvars
@@ -33,7 +35,8 @@ RESULT = "gen_ai.evaluation.result"
 Carrier = Mapping[str, str]
 """`traceparent` and `tracestate`, where they are there."""
 
-_FLUSH_MS = 3000
+_STOP_S = 3.0
+"""How long the last spans may take to be sent when the process ends."""
 
 
 class TracingError(Exception):
@@ -86,36 +89,37 @@ def start(role: str, version: str) -> Callable[[], None]:
 
     named = Resource({"service.name": f"glassbox-{role}", "service.namespace": "glassbox", "service.version": version})
     resource = named.merge(OTELResourceDetector().detect())
-    tracer, stop_traces = _tracer(asked["traces"], resource) if "traces" in asked else (None, None)
-    events, stop_events = _events(asked["logs"], resource) if "logs" in asked else (None, None)
+    shutdowns: list[Callable[[], None]] = []
+    tracer = _tracer(asked["traces"], resource, shutdowns) if "traces" in asked else None
+    events = _events(asked["logs"], resource, shutdowns) if "logs" in asked else None
     _on = _Tracing(tracer, events)
 
     def stop() -> None:
         global _on
         _on = None
-        for each in (stop_traces, stop_events):
-            if each is not None:
-                each()
+        # in threads that are left behind: while the collector is away, an exporter tries again for half a minute
+        threads = [Thread(target=each, daemon=True) for each in shutdowns]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + _STOP_S
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
 
     return stop
 
 
-def _tracer(exporter: str, resource: Any) -> tuple[Tracer, Callable[[], None]]:
+def _tracer(exporter: str, resource: Any, shutdowns: list[Callable[[], None]]) -> Tracer:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
 
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter() if exporter == "otlp" else ConsoleSpanExporter()))
-
-    def stop() -> None:
-        provider.force_flush(_FLUSH_MS)
-        provider.shutdown()
-
-    return provider.get_tracer("glassbox"), stop
+    shutdowns.append(provider.shutdown)
+    return provider.get_tracer("glassbox")
 
 
-def _events(exporter: str, resource: Any) -> tuple[Logger, Callable[[], None]]:
+def _events(exporter: str, resource: Any, shutdowns: list[Callable[[], None]]) -> Logger:
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, ConsoleLogRecordExporter
@@ -123,12 +127,8 @@ def _events(exporter: str, resource: Any) -> tuple[Logger, Callable[[], None]]:
     provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
     sink = OTLPLogExporter() if exporter == "otlp" else ConsoleLogRecordExporter()
     provider.add_log_record_processor(BatchLogRecordProcessor(sink))
-
-    def stop() -> None:
-        provider.force_flush(_FLUSH_MS)
-        provider.shutdown()
-
-    return provider.get_logger("glassbox"), stop
+    shutdowns.append(provider.shutdown)
+    return provider.get_logger("glassbox")
 
 
 def carried(record: Record) -> Carrier | None:
