@@ -6,7 +6,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import hypothesis
 import pytest
@@ -28,10 +28,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 
 @pytest.hookimpl(optionalhook=True)  # only pytest-xdist asks
-def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadScopeScheduling:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     from tests.schedule import FromBothEnds
 
-    return FromBothEnds(config)
+    return FromBothEnds(config, log)
 
 
 @pytest.fixture(scope="session")
