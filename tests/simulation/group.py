@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from streams.acks import OrderedAcks
+from streams.acks import Continuity, OrderedAcks, Skipped
 from streams.ports import Record
 from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
 from streams.topics import Topic
@@ -44,12 +44,12 @@ class Group:
         self._again = False
         self._behind: set[Member] = set()
         self.members = [Member(self, n) for n in range(size)]
-        world.log.heard.append(self._heard)
+        world.log.readers[topic.name] = self._heard
 
-    def _heard(self, record: Record) -> None:
-        if record.topic == self.topic.name:
-            for member in self.members:
-                member.heard(record)
+    def _heard(self) -> None:
+        for member in self.members:
+            if member.owned and member.process.alive:
+                member.fetch_soon()
 
     def commit(self, generation: int, positions: Mapping[Where, int]) -> bool:
         before = {where: self.offsets.committed.get(where, 0) for where in positions}
@@ -86,6 +86,10 @@ class Group:
         self._behind.add(member)
         self.rebalance()
 
+    def begin(self) -> None:
+        """The first assignment: nobody has anything to give up."""
+        self._complete(self._waiting)
+
     def rebalance(self) -> None:
         if self._waiting is not None:
             self._again = True
@@ -110,15 +114,15 @@ class Group:
             if not waiting:
                 self._complete(waiting)
 
-    def _complete(self, waiting: set[Member]) -> None:
+    def _complete(self, waiting: set[Member] | None) -> None:
         if self._waiting is not waiting:
             return  # it was over before the time was
         self._waiting = None
-        for late in waiting:  # too slow to give up: out, and will hear of it
-            self._behind.add(late)
-        for member in self.members:
-            if member in waiting:
-                self.world.after(SESSION_S, self.catch_up, member)
+        if waiting:  # too slow to give up: out, and will hear of it
+            self._behind |= waiting
+            for member in self.members:
+                if member in waiting:
+                    self.world.after(SESSION_S, self.catch_up, member)
         self.offsets.generation += 1
         ready = [member for member in self.members if self._takes_part(member)]
         if ready:
@@ -158,6 +162,8 @@ class Member:
         self.generation = 0
         self.owned: list[Where] = []
         self._fetched: dict[Where, int] = {}
+        self._began: dict[Where, int] = {}
+        self._continuity = Continuity()
         self._buffer: deque[tuple[Record, int]] = deque()
         self._more = asyncio.Event()
         self._committing = self._fetching = self._ticking = False
@@ -174,19 +180,31 @@ class Member:
                 self._more.clear()
                 await self._more.wait()
             record, generation = self._buffer.popleft()
-            self._fetch_soon()
+            self.fetch_soon()
+            where = record.topic, record.partition
+            if self._may_skip(record) and self.world.fault("skips", 0.1):
+                self.world.note("SKIPPED", self, *where, record.offset)
+                continue
+            if self._continuity.first_missing(where, record.offset, generation, self._began.get(where)) is not None:
+                self.in_flight.fail(Skipped(f"{where} {record.offset}"))
+                return
             if not await self.reader.read(record, generation, self._acknowledged):
                 return
             self._tick_soon()
 
-    def heard(self, record: Record) -> None:
-        if self.owned and self.process.alive:
-            self._fetch_soon()
+    def _may_skip(self, record: Record) -> bool:
+        """One inside of an assignment and of the log: nobody could notice the others at once."""
+        where = record.topic, record.partition
+        return self._began.get(where, record.offset) < record.offset < len(self.world.log.read(where)) - 1
 
-    def _fetch_soon(self) -> None:
-        if not self._fetching and len(self._buffer) < _BUFFER:
+    def fetch_soon(self) -> None:
+        if not self._fetching and len(self._buffer) < _BUFFER and self._behind():
             self._fetching = True
             self.world.after(self.world.latency(), self._fetch, self.process)
+
+    def _behind(self) -> bool:
+        read, fetched = self.world.log.read, self._fetched
+        return any(fetched[where] < len(read(where)) for where in self.owned)
 
     def _fetch(self, process: Process) -> None:
         if process is not self.process or not process.alive:
@@ -203,7 +221,7 @@ class Member:
     # the timer
 
     def _tick_soon(self) -> None:
-        if self.group.role in ("join", "committer") and not self._ticking and self.acks.open_tokens():
+        if self.group.role == "join" and not self._ticking and self.acks.open_tokens():
             self._ticking = True
             self._spawn(self._ticks())
 
@@ -218,7 +236,7 @@ class Member:
 
     async def _ticks(self) -> None:
         while self.acks.open_tokens():
-            await asyncio.sleep(self.world.random.choice((0.25, 0.5, 2.0)))
+            await asyncio.sleep(self.world.random.choice((0.25, 1.0, 4.0)))
             if self.acks.assigned:
                 await self.consumer.tick()
         self._ticking = False
@@ -274,6 +292,7 @@ class Member:
         """What the coordinator says; the consumer's own buffers still hold what was fetched before."""
         self.generation, self.owned = generation, owned
         self._fetched = {where: self.group.offsets.committed.get(where, 0) for where in owned}
+        self._began = dict(self._fetched)
         if owned:
             self.world.note("assign", self, [where[1] for where in owned], "from", list(self._fetched.values()))
         self.world.loop.call_soon(self._assigned, generation, context=self.process.context)
@@ -282,7 +301,7 @@ class Member:
         if generation == self.generation:
             self.acks.assign(generation)
             self.recover(self.owned)
-            self._fetch_soon()
+            self.fetch_soon()
 
     # trouble
 

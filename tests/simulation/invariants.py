@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +12,20 @@ from streams.committer import CommitQueue
 from streams.joiner import MARKER_TTL_MS
 from streams.ports import Record
 from streams.reading import JoinConsumer, Pool
+from streams.redrive import note_of
 from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS, RESULTS, SCORECARDS
 from tests.simulation import requests
 from tests.simulation.log import Where
+from tests.simulation.shortcuts import parsed
 
 if TYPE_CHECKING:
     from tests.simulation.group import Group, Member
     from tests.simulation.world import World
 
-OF_THE_REQUEST = frozenset({"contract", "too_large", "id_reused"})
-"""Reasons of dead letters that end a request, so that no record may stand beside one."""
+OF_THE_REQUEST = frozenset({"too_large", "id_reused"})
+"""Reasons of dead letters that end a request, so that no record may stand beside one. A request refused by its contract
+has no identity yet, and one for a policy that is configured later may be sent again."""
+MOST_ATTEMPTS = 3
 MOST_DEADLINES = 150
 """`DeadlinePassed` of one id: a timer that does not grow its gaps sends more."""
 
@@ -49,6 +52,8 @@ class Invariants:
         self._claims: set[tuple[str, str]] = set()
         self._dead: defaultdict[Position, set[str]] = defaultdict(set)
         self._receipts: dict[str, float] = {}
+        self._redriven: set[tuple[str, bytes | None]] = set()
+        world.accuse = self.break_
         world.log.heard.append(self._appended)
         world.store.changed.append(self._stored)
         world.ledger.written.append(self._written)
@@ -68,9 +73,14 @@ class Invariants:
             return
         if topic == REQUESTS.name:
             self._asked.append((record, self.world.loop.time()))
+            attempt = int(record.headers.get("attempt", b"0"))
+            if attempt:
+                self._redriven.add(_identity(record))
+            if attempt > MOST_ATTEMPTS:
+                self.break_("a request is redriven for ever", record.key)
             self.world.note("log", record.topic, record.partition, record.offset, record.key)
             return
-        value = json.loads(record.value)
+        value = parsed(record.value)
         name = value.get("evaluation_id") or value["record"]["evaluation_id"]
         _READERS[topic](self, record, name, value)
         if self.world.tracing:
@@ -97,6 +107,7 @@ class Invariants:
             return
         self._judged.add((name, value["kind"], digest))
         for verdict in value["verdicts"]:
+            self.counts[f"verdicts: {verdict.get('cause') or verdict['state']}"] += 1
             if verdict["state"] == "scored":
                 self._scores.add((name, digest, verdict["part"], f"{float(verdict['score']):.6f}"))
         cited = value["evidence_digest"]
@@ -123,6 +134,9 @@ class Invariants:
 
     def _dead_letter(self, record: Record) -> None:
         headers = {name: text.decode() for name, text in record.headers.items()}
+        if note_of(headers) is not None:
+            self.world.note("log note", *headers.values())
+            return
         where = headers["source_topic"], int(headers["source_partition"]), int(headers["source_offset"])
         self._dead[where].add(headers["reason"])
         self.counts[f"dead letters: {headers['reason']}"] += 1
@@ -137,13 +151,13 @@ class Invariants:
             return
         rest = name.partition("/")[2]
         if rest == "request" and what == "put":
-            document = json.loads(data)
+            document = parsed(data)
             content = document["request"].encode()
             self._contents[salted_digest(bytes.fromhex(document["salt"]), content)] = content
         elif rest.startswith("evidence/"):
             self._evidence.add(name)
         elif rest == "receipt":
-            receipt = json.loads(data)
+            receipt = parsed(data)
             if receipt["record"] != self.world.ledger.records.get(receipt["evaluation_id"]):
                 self.break_("a stored receipt of something else than the ledger's record", receipt["evaluation_id"])
 
@@ -173,12 +187,12 @@ class Invariants:
         return bool(self._digests.get((name, content)))
 
     def _answered(self, record: Record) -> bool:
-        task = json.loads(record.value or b"{}")
+        task = parsed(record.value or b"{}")
         kind = record.topic.removeprefix("glassbox.judge.")
         return (task["evaluation_id"], kind, task["request_digest"]) in self._judged
 
     def _closed(self, record: Record) -> bool:
-        event = json.loads(record.value or b"{}")
+        event = parsed(record.value or b"{}")
         name = event["evaluation_id"]
         if event["type"] == "deadline_passed" or self._cards.get(name):
             if event["type"] != "announced":
@@ -192,7 +206,7 @@ class Invariants:
         return any(offset > record.offset for offset in self._deadlines[name])
 
     def _settled(self, record: Record) -> bool:
-        entry = json.loads(record.value or b"{}")
+        entry = parsed(record.value or b"{}")
         name = entry.get("evaluation_id") or entry["record"]["evaluation_id"]
         return name in self._receipts
 
@@ -219,7 +233,7 @@ class Invariants:
         for name in world.erasing:
             self.break_("an erasure never reports", name)
         for name in world.erased:
-            if set(json.loads(world.store.objects[f"{owner(name)}/request"])) != {"erased_at"}:
+            if set(parsed(world.store.objects[f"{owner(name)}/request"])) != {"erased_at"}:
                 self.break_("a request is left after its erasure", name)
         for (name, _), digests in self._digests.items():
             if len(digests) > 1 and name not in world.lost:
@@ -245,7 +259,7 @@ class Invariants:
         self.counts["requests"] += 1
         if not has and not reasons:
             self.break_("a request without record or dead letter", name, record.offset)
-        if has and reasons & OF_THE_REQUEST and not lost:
+        if has and reasons & OF_THE_REQUEST and not lost and (name, content) not in self._redriven:
             self.break_("a record and a dead letter of one request", name, record.offset)
         if has and not reasons and not lost and self._receipts.get(name, -1.0) < asked_at:
             self.break_("a request never saw a receipt", name, record.offset)

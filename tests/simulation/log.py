@@ -30,6 +30,8 @@ class Log:
         self.partitions, self._now, self.ahead_ms = partitions, now, 0
         self._records: defaultdict[Where, list[Record]] = defaultdict(list)
         self.heard: list[Callable[[Record], None]] = []
+        self.readers: dict[str, Callable[[], None]] = {}
+        """Topic -> who is told that there is something to read."""
 
     def time_ms(self) -> int:
         return EPOCH_MS + round(self._now() * 1000) + self.ahead_ms
@@ -42,6 +44,8 @@ class Log:
         records.append(record)
         for hear in self.heard:
             hear(record)
+        if topic in self.readers:
+            self.readers[topic]()
         return record
 
     def read(self, where: Where) -> list[Record]:

@@ -34,24 +34,16 @@ def current() -> Process:
     return process
 
 
-class Handle:
-    """What `call_soon` and `call_at` return: asyncio asks no more of it than this."""
+class Handle(list[Any]):
+    """What `call_soon` and `call_at` return, [callback, arguments, context]: asyncio asks no more of it than this."""
 
-    __slots__ = ("args", "at", "callback", "context", "dropped", "process")
-
-    def __init__(self, at: float, callback: Callable[..., Any], args: Any, context: contextvars.Context) -> None:
-        self.at, self.callback, self.args, self.context = at, callback, args, context
-        self.process = context.get(_PROCESS)
-        self.dropped = False
+    __slots__ = ()
 
     def cancel(self) -> None:
-        self.dropped = True
+        self[0] = None
 
     def cancelled(self) -> bool:
-        return self.dropped
-
-    def when(self) -> float:
-        return self.at
+        return self[0] is None
 
 
 class SimLoop(asyncio.AbstractEventLoop):
@@ -61,9 +53,8 @@ class SimLoop(asyncio.AbstractEventLoop):
     def __init__(self, on_step: Callable[[Process], bool]) -> None:
         self._now, self._count, self._on_step = 0.0, 0, on_step
         self._ready: deque[Handle] = deque()
-        self._later: list[tuple[float, int, Handle]] = []
+        self._later: list[tuple[float, int, Handle | None, Callable[..., Any], Any]] = []
         self._tasks: list[asyncio.Task[Any]] = []
-        self._world = contextvars.Context()
         self.complaints: list[str] = []
 
     # what asyncio asks of a loop
@@ -91,14 +82,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         return task
 
     def call_soon(self, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Any:
-        handle = Handle(self._now, callback, args, contextvars.copy_context() if context is None else context)
+        handle = Handle((callback, args, contextvars.copy_context() if context is None else context))
         self._ready.append(handle)
         return handle
 
     def call_at(self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Any:
-        handle = Handle(when, callback, args, contextvars.copy_context() if context is None else context)
+        handle = Handle((callback, args, contextvars.copy_context() if context is None else context))
         self._count += 1
-        heapq.heappush(self._later, (when, self._count, handle))
+        heapq.heappush(self._later, (when, self._count, handle, callback, args))
         return handle
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Any:
@@ -112,7 +103,8 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def world(self, delay: float, callback: Callable[..., Any], *args: Any) -> None:
         """Call back outside any process: the network, the broker, the hardware."""
-        self.call_at(self._now + delay, callback, *args, context=self._world)
+        self._count += 1
+        heapq.heappush(self._later, (self._now + delay, self._count, None, callback, args))
 
     def start(self, process: Process, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine as code of this process."""
@@ -126,28 +118,35 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def run(self, until: float) -> bool:
         """Run until nothing is left to do (true) or virtual time passes `until` seconds."""
+        ready, later, on_step = self._ready, self._later, self._on_step
         asyncio._set_running_loop(self)
         try:
-            while self._ready or self._later:
-                if self._ready:
-                    handle = self._ready.popleft()
+            while ready or later:
+                if ready:
+                    handle = ready.popleft()
                 else:
-                    when, _, handle = heapq.heappop(self._later)
+                    when, _, due, callback, args = heapq.heappop(later)
                     if when > until:
                         return False
-                    self._now = max(self._now, when)
-                if handle.dropped:
+                    if when > self._now:
+                        self._now = when
+                    if due is None:
+                        callback(*args)
+                        continue
+                    handle = due
+                callback, args, context = handle
+                if callback is None:
                     continue
-                process = handle.process
+                process = context.get(_PROCESS)
                 if process is not None:
                     if not process.alive:
                         continue
                     if process.frozen:
                         process.parked.append(handle)
                         continue
-                    if self._on_step(process):
+                    if on_step(process):
                         continue
-                handle.context.run(handle.callback, *handle.args)
+                context.run(callback, *args)
             return True
         finally:
             asyncio._set_running_loop(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -40,19 +41,27 @@ class Summary:
         self.counts.update(other.counts)
         self.first = {**other.first, **self.first}
 
+    def progress(self) -> str:
+        """One line, with a seed for each thing that broke."""
+        each = 1000 * self.seconds / max(1, self.schedules)
+        broken = "; ".join(f"{code}: {n}, {' '.join(map(str, self.first[code]))}" for code, n in self.broken.items())
+        moment = time.strftime("%H:%M:%S", time.gmtime())
+        return f"{moment} {self.schedules} schedules, {each:.1f} ms of processor time each; broken: {broken or 'none'}"
+
     def __str__(self) -> str:
         lines = [f"{self.schedules} schedules, {self.steps} steps, {self.seconds:.0f} s of processor time"]
         lines += [f"  {name}: {n}" for name, n in sorted((self.counts + self.faults).items())]
         for code, n in self.broken.most_common():
             profile, seed = self.first[code]
-            lines.append(f"BROKEN {n}: {code} (python -m tests.simulation {seed} --profile {profile} --trace)")
+            lines.append(f"BROKEN {n}: {code} (python -m tests.simulation {seed} --profile {profile})")
         return "\n".join(lines)
 
 
 def chunk(profile: str, first: int, count: int, mutant: str | None = None) -> Summary:
     """Some schedules in this process."""
     summary, began = Summary(), time.process_time()
-    gc.disable()  # a schedule's garbage is collected at once below
+    gc.freeze()
+    gc.disable()  # a chunk's garbage is collected at once below
     try:
         with mutated(mutant) if mutant else nullcontext():
             for seed in range(first, first + count):
@@ -67,6 +76,7 @@ def chunk(profile: str, first: int, count: int, mutant: str | None = None) -> Su
     finally:
         gc.enable()
         gc.collect()
+        gc.unfreeze()
     summary.seconds = time.process_time() - began
     return summary
 
@@ -78,6 +88,9 @@ def many(shares: dict[str, int], first: int, processes: int, mutant: str | None 
         for profile, count in shares.items()
         for start in range(first, first + count, _CHUNK)
     ]
+    if processes == 1:
+        yield from itertools.starmap(chunk, jobs)
+        return
     with ProcessPoolExecutor(processes, mp_context=get_context("forkserver")) as pool:
         yield from pool.map(chunk, *zip(*jobs, strict=True)) if jobs else ()
 

@@ -8,23 +8,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import streams.committer
 import streams.join
 import streams.joiner
+import streams.redrive
 from glassbox.contract.events import Announced, Scorecard, scorecard_record
 from streams import acks
 from streams.acks import OrderedAcks, Token
 from streams.join import Card
 from streams.joiner import Join, Marker
 from streams.ports import Record
+from streams.reading import InFlight
+from streams.starts import Note
 from streams.topics import SCORECARDS
 from tests.simulation.loop import current
 from tests.simulation.roles import SimClosedIds, SimOutbox
 
 Patch = tuple[object, str, object]
+_MARK = SimClosedIds.mark
 
 
 def _release_on_completion(self: OrderedAcks, token: Token) -> None:
@@ -94,6 +99,34 @@ def _any_batch(queue: Sequence[Any]) -> int:
     return min(streams.committer.BATCH, len(queue))
 
 
+async def _mark_unawaited(self: SimClosedIds, evaluation_id: str, partition: int, marker: Marker) -> None:
+    marking = asyncio.create_task(_MARK(self, evaluation_id, partition, marker))
+    marking.add_done_callback(lambda task: task.cancelled() or task.exception())
+    await asyncio.sleep(0)
+
+
+def _keep_slots(self: InFlight, task: asyncio.Task[None]) -> None:
+    """Work that is cancelled never says that it is over: found in the product once."""
+    ended = self._tasks.pop(task, None)
+    if not task.cancelled():
+        if ended is not None:
+            ended()
+        if (error := task.exception()) is not None:
+            self.fail(error)
+
+
+def _count_one(self: Note, offset: int) -> Note:
+    """The second of two tasks that kill wipes the count of the first: found in the product once."""
+    return replace(self, starts={offset: self.starts.get(offset, 0) + 1})
+
+
+def _nothing_missing(self: acks.Continuity, *_: object) -> None:
+    """Whatever the transport hands over is taken for the next event."""
+
+
+def _forget_nothing(self: Join, record: Record) -> None: ...
+
+
 async def _mark_nothing(self: SimClosedIds, evaluation_id: str, partition: int, marker: Marker) -> None: ...
 
 
@@ -102,8 +135,14 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "no closed ids": ("closing", [(SimClosedIds, "mark", _mark_nothing)]),
     "send without await": ("closing", [(SimOutbox, "send", _send_unawaited(SimOutbox.send))]),
     "marker after the acknowledgement": ("closing", [(Join, "_emit", _emit("after"))]),
+    "marker not awaited": ("markers", [(SimClosedIds, "mark", _mark_unawaited)]),
     "marker before the scorecard": ("closing", [(Join, "_emit", _emit("before"))]),
     "a clock in the scorecard": ("closing", [(streams.join, "scorecard_record", _dated_by_the_clock)]),
+    "closed ids never forgotten": ("expiry", [(Join, "_sweep", _forget_nothing)]),
+    "what the transport skipped goes unnoticed": ("skips", [(acks.Continuity, "first_missing", _nothing_missing)]),
+    "redriven without end": ("redrive", [(streams.redrive, "MAX_ATTEMPTS", 99)]),
+    "cancelled work keeps its slot": ("epochs", [(InFlight, "_finished", _keep_slots)]),
+    "only the last killer is counted": ("killers", [(Note, "counting", _count_one)]),
     "no epoch": ("epochs", [(OrderedAcks, "revoke", _revoke_nothing), (OrderedAcks, "take", _take_any)]),
     "epoch pinned at take": ("epochs", [(OrderedAcks, "take", _take_any)]),
     "two scorecards of one id in a batch": ("batches", [(streams.committer, "next_batch", _any_batch)]),

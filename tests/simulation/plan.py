@@ -18,15 +18,19 @@ ODDS = (
     "store_slow",
     "ledger_down",
     "ledger_lost_answers",
+    "documents_down",
+    "slow_markers",
+    "skips",
 )
 """Faults that may happen at every occasion, each with its own chance."""
 
 KINDS = (
     *ODDS,
     *"crash crash_closing rebalance zombie freeze outage again again_late reuse reuse_late policy clock poison".split(),
-    *"big bad unregistered erase erase_idle store_down lose spread".split(),
+    *"big bad early documents unregistered erase erase_idle store_down lose redrive spread".split(),
 )
-"""Every kind of fault; `spread` is none, but lets requests come one after another instead of at once."""
+"""Every kind of fault; `spread` is none, but lets requests come one after another instead of at once. `early`: requests
+for a policy that is configured later; `documents`: requests whose texts lie elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ class Plan:
     odds: frozenset[str]
     events: tuple[Event, ...]
 
+    def has(self, kind: str) -> bool:
+        """Whether it has an event of this kind."""
+        return any(event.kind == kind for event in self.events)
+
     def without(self, events: frozenset[int] = frozenset(), odds: str | None = None) -> Plan:
         """The same schedule with some events, or one kind of chance, left out."""
         kept = tuple(event for n, event in enumerate(self.events) if n not in events)
@@ -68,7 +76,7 @@ class Profile:
     ids: tuple[int, ...] = (1, 2, 2, 3)
     steps: tuple[int, ...] = (40, 120, 300, 700)
     partitions: tuple[int, ...] = (1, 1, 2)
-    members: tuple[int, ...] = (1, 2)
+    members: tuple[int, ...] = (1, 1, 2)
 
 
 def _kinds(names: str) -> frozenset[str]:
@@ -86,6 +94,20 @@ PROFILES = {
         ids=(1, 1, 2),
         members=(1,),
     ),
+    "markers": Profile(  # a closed marker that is late, and a process that does not live to see it
+        sure=_kinds("crash_closing late_doubles slow_markers"),
+        may=_kinds("crash lost_acks again"),
+        ids=(1, 1, 2),
+        members=(1,),
+    ),
+    "expiry": Profile(  # closed ids that are remembered for hours, and forgotten then
+        sure=_kinds("again_late reuse_late spread"),
+        may=_kinds("crash rebalance late_doubles clock lost_acks"),
+        chance=0.3,
+        ids=(2, 3, 4),
+        partitions=(1,),
+        members=(1,),
+    ),
     "epochs": Profile(  # assignments that end while their events are still in buffers
         sure=_kinds("rebalance slow_judge"),
         may=_kinds("crash zombie freeze lost_acks outage"),
@@ -101,13 +123,22 @@ PROFILES = {
     ),
     "store": Profile(
         may=_kinds(
-            "crash erase erase_idle store_down store_slow store_lost_answers lose again again_late reuse rebalance"
+            "crash erase erase_idle store_down store_slow store_lost_answers lose again again_late reuse rebalance "
+            "documents documents_down"
         ),
         chance=0.45,
     ),
     "identity": Profile(
         may=_kinds("again again_late reuse reuse_late policy crash lost_acks lost_sends bad big outage"),
         chance=0.45,
+    ),
+    "redrive": Profile(  # an operator who sends dead requests again
+        sure=_kinds("redrive"),
+        may=_kinds("early bad big again again_late reuse crash lost_acks lost_sends erase_idle policy ledger_down"),
+        chance=0.5,
+    ),
+    "skips": Profile(  # a transport that leaves out what it had fetched
+        sure=_kinds("skips"), may=_kinds("crash rebalance again lost_acks outage"), ids=(2, 3, 4), members=(1,)
     ),
     "killers": Profile(sure=_kinds("poison"), may=_kinds("crash rebalance again slow_judge lost_acks"), ids=(2, 3, 4)),
 }
@@ -149,6 +180,11 @@ def draw(profile: Profile, seed: int) -> Plan:
         add("outage", r.uniform(0, 20), pick=r.random(), size=r.choice((10, 40, 150, 800)))
     if "policy" in kinds:
         add("policy", r.uniform(0.1, 20))
+    if "early" in kinds:
+        add("mend", r.choice((5, 60, 200)) * r.random())
+    if "redrive" in kinds:
+        for _ in range(r.choice((1, 2, 6))):
+            add("redrive", r.choice((20, 100, 400, 3000)) * r.random(), dies=r.random() < 0.2)
     if "unregistered" in kinds:
         add("unregistered", r.choice((5, 60)))
     if "store_down" in kinds:
@@ -157,10 +193,15 @@ def draw(profile: Profile, seed: int) -> Plan:
     return Plan(seed, partitions, sizes, frozenset(kinds & set(ODDS)), tuple(events))
 
 
+_SPECIAL = ("bad", "big", "poison", "early", "documents")
+
+
 def _requests(r: random.Random, kinds: set[str], name: str, add: Any) -> None:
     """One id: its request, what else is asked under it, and what is done to its objects."""
     start = r.uniform(0, 100 if "spread" in kinds else 3)
-    special = next((kind for kind in ("bad", "big", "poison") if kind in kinds and r.random() < 0.4), "")
+    special = next((kind for kind in _SPECIAL if kind in kinds and r.random() < 0.4), "")
+    if special == "documents":
+        special = r.choice(("here", "here", "absent", "changed"))
     home = r.randrange(2) if r.random() < 0.8 else None
 
     def ask(at: float, content: str) -> None:

@@ -6,16 +6,19 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from glassbox.contract.verdict import KINDS, Failed, Scored
 from judges.port import Case, Judgement
+from ledger.documents import StoredDocuments
+from ledger.port import StoreUnavailable
+from streams.acks import Token
 from streams.admission import Admission
 from streams.clock import monotonic
 from streams.committer import CommitQueue, Committer
 from streams.intake import Intake
-from streams.joiner import Join, Marker
-from streams.ports import SendFailed
+from streams.joiner import MARKER_TTL_MS, Join, Marker
+from streams.ports import Record, SendFailed
 from streams.reading import Consumer, JoinConsumer, Pool
 from streams.starts import Note, Starts
 from streams.topics import CLOSED, REQUESTS, RESULTS, SCORECARDS, Topic, judge_topic
@@ -41,10 +44,9 @@ TOPICS: Mapping[str, Topic] = {
 
 @dataclass
 class SimOutbox:
-    """`ports.Outbox` of one process. `awaited`: false for a mutant that does not wait for the broker."""
+    """`ports.Outbox` of one process."""
 
     world: World
-    awaited: bool = True
 
     async def send(
         self,
@@ -56,11 +58,7 @@ class SimOutbox:
         partition: int | None = None,
     ) -> int:
         where = self.world.partition(key) if partition is None else partition
-        sending = self.world.send(topic, key, value, headers or {}, where)
-        if self.awaited:
-            return await sending
-        asyncio.create_task(sending).add_done_callback(lambda task: task.cancelled() or task.exception())
-        return self.world.log.time_ms()
+        return await self.world.send(topic, key, value, headers or {}, where)
 
 
 @dataclass
@@ -93,13 +91,31 @@ class SimClosedIds:
 
     def forget(self, evaluation_id: str, partition: int) -> None:
         self._index.get(partition, {}).pop(evaluation_id, None)
+        self.world.faults["closed ids forgotten"] += 1
         self.world.log.append(CLOSED.name, partition, evaluation_id.encode(), None, {})
 
     def oldest(self, partition: int, count: int) -> list[tuple[str, Marker]]:
         return [item for item, _ in zip(self._index.get(partition, {}).items(), range(count), strict=False)]
 
-    def count(self) -> int:
-        return sum(map(len, self._index.values()))
+
+@dataclass(frozen=True)
+class SimJoin(JoinConsumer):
+    """The join, whose closed ids must go when their time is over."""
+
+    world: World
+
+    async def on_record(self, record: Record, token: Token) -> None:
+        closed, where = self.join.closed, (record.topic, record.partition)
+        committed = self.join.acks.positions().get(where, 0)
+        over = [
+            name
+            for name, marker in closed.oldest(record.partition, 3)
+            if record.timestamp - marker.appended_at > MARKER_TTL_MS and marker.offset < committed
+        ]
+        await super().on_record(record, token)
+        kept = {name for name, _ in closed.oldest(record.partition, 3)}
+        if not kept.isdisjoint(over):
+            self.world.accuse("closed ids are never forgotten", *over)
 
 
 @dataclass(frozen=True)
@@ -138,14 +154,31 @@ class SimBacklog:
     world: World
 
     async def lags(self, before: int) -> bool:
-        for kind in requests.KINDS:
-            group = self.world.groups[kind]
+        for group in self.world.judges():
             for where in group.where:
                 left = self.world.log.read(where)[group.offsets.committed.get(where, 0) :]
                 if left and left[0].timestamp < before:
                     self.world.faults["admission waits"] += 1
                     return True
         return False
+
+
+class SimDocuments(StoredDocuments):
+    """The product's reader of documents on a bucket that is away now and then."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(requests.RULES)
+        self._world = world
+
+    def _objects(self, location: str) -> Any:
+        return self
+
+    async def get(self, path: str, at_most: int | None = None) -> bytes | None:
+        if self._world.fault("documents_down", 0.4):
+            await asyncio.sleep(0.1)
+            raise StoreUnavailable("down")
+        await asyncio.sleep(self._world.latency())
+        return requests.DOCUMENTS.get(path)
 
 
 @dataclass(frozen=True)
@@ -165,6 +198,10 @@ class SimJudge:
             world.faults["poison"] += 1
             self.member.crash(f"killed by {case.evaluation_id}")
             await asyncio.sleep(0)  # nothing runs after this
+        for document in case.input.source_documents or ():
+            world.faults["documents read"] += 1
+            if document.text.encode() != requests.DOCUMENTS["here"]:
+                world.accuse("a judge read another document", case.evaluation_id)
         cause = "timeout" if took > left else "malformed_output" if world.fault("failing_judge", 0.3) else None
         if cause:
             return Judgement(tuple(Failed(part=part, cause=cause) for part in case.settings), {"cause": cause})
@@ -178,17 +215,24 @@ def make_consumer(member: Member) -> Consumer:
     outbox = SimOutbox(world)
     if role == "intake":
         intake = Intake(
-            outbox, world.vault, world.policies, "current", requests.NEEDS, _ID_KEY, Admission(SimBacklog(world))
+            outbox,
+            world.vault,
+            world.policies,
+            "current",
+            requests.NEEDS,
+            _ID_KEY,
+            Admission(SimBacklog(world)),
+            requests.RULES,
         )
         return Pool(intake.handle, acks, in_flight, size=POOL)
     if role == "join":
         closed = SimClosedIds(world, outbox)
         member.recover = closed.recover
-        return JoinConsumer(Join(outbox, closed, acks, in_flight.spawn))
+        return SimJoin(Join(outbox, closed, acks, in_flight.spawn), world)
     if role == "committer":
         committer = Committer(world.ledger, world.vault, outbox, acks.release, lambda trouble: None)
         return CommitQueue(committer, in_flight.spawn)
     assert role in KINDS
-    worker = Worker(role, SimJudge(world, member, role).answer, outbox, world.vault)
+    worker = Worker(role, SimJudge(world, member, role).answer, outbox, world.vault, SimDocuments(world))
     starts = Starts(SimNotes(member), reserve=RESERVE)
     return Pool(worker.handle, acks, in_flight, size=POOL, starts=starts, give_up=worker.give_up)

@@ -17,25 +17,39 @@ SCHEDULES = int(os.environ.get("SCHEDULES", "5000"))
 CAUGHT_WITHIN = 400
 """Schedules of its profile within which every mutant is caught."""
 
-FOUND = {
-    ("epochs", 1376): "work that a rebalance cancelled before its first step kept its slot for ever",
-    ("mixed", 56): "the second of two tasks that kill wiped the count of the first, which was then run for ever",
-}
-"""Schedules that broke something once."""
+DRAWN = """
+    crash crash_closing zombie freeze outage clock poison erase lose store_down store_slow store_lost_answers
+    ledger_down ledger_lost_answers lost_acks late_doubles lost_sends slow_judge failing_judge documents_down
+    slow_markers skips redriven
+""".split()
+REACHED = (
+    "records",
+    "incomplete",
+    "claims",
+    "admission waits",
+    "closed ids forgotten",
+    "documents read",
+    "redrive refused",
+    *(f"dead letters: {reason}" for reason in ("contract", "too_large", "id_reused", "erased", "request_lost")),
+    *(
+        f"verdicts: {cause}"
+        for cause in "scored timeout malformed_output expired crashed erased request_lost store_unavailable "
+        "document_missing document_changed".split()
+    ),
+)
+"""Faults and branches that the schedules of CI reach, each of them many times over."""
 
 
 @pytest.mark.timeout(1500)
 def test_every_schedule_keeps_the_promise() -> None:
+    """In this process alone: other tests run beside it."""
     total = Summary()
-    for part in many(shares(SCHEDULES), first=0, processes=os.cpu_count() or 1):
+    for part in many(shares(SCHEDULES), first=0, processes=1):
         total.add(part)
     assert total.schedules == SCHEDULES
     assert not total.broken, str(total)
-
-
-@pytest.mark.parametrize(("profile", "seed"), FOUND)
-def test_what_was_found_once_stays_mended(profile: str, seed: int) -> None:
-    assert not run(draw(PROFILES[profile], seed)).broken
+    seen = total.counts + total.faults
+    assert SCHEDULES < 2000 or not [what for what in (*DRAWN, *REACHED) if not seen[what]], str(total)
 
 
 @pytest.mark.timeout(300)
@@ -47,15 +61,13 @@ def test_a_mutant_is_caught(mutant: str) -> None:
 
 
 def test_a_seed_is_one_schedule_in_every_process() -> None:
-    command = [sys.executable, "-m", "tests.simulation", "11", "--trace"]
-    traces = [
-        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, timeout=50)
+    command = [sys.executable, "-m", "tests.simulation", "10"]
+    first, second = (
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, timeout=100)
         for seed in ("1", "2")
-    ]
-    # digests and intake runs are secrets, made anew each time
-    first, second = ([line.split()[:5] for line in trace.stdout.splitlines()] for trace in traces)
-    assert len(first) > 50
-    assert first == second
+    )
+    assert len(first.stdout.splitlines()) > 50
+    assert first.stdout == second.stdout, first.stderr
 
 
 def test_a_failing_schedule_is_made_small() -> None:

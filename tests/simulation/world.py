@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ledger.evidence import EvidenceVault, owner
 from ledger.port import StoreError
 from streams.ports import Record, SendFailed, TooLarge
-from streams.topics import REQUESTS, SCORECARDS, Topic
+from streams.topics import CLOSED, REQUESTS, SCORECARDS, Topic
 from tests.simulation import requests
 from tests.simulation.ledger import SimLedger
 from tests.simulation.log import Log, home
 from tests.simulation.loop import Process, SimLoop, current
 from tests.simulation.plan import Event, Plan
+from tests.simulation.redriving import redrive
+from tests.simulation.shortcuts import seed_secrets
 from tests.simulation.store import SimStore
 
 if TYPE_CHECKING:
@@ -35,14 +37,16 @@ class World:
         self.plan, self._trace = plan, trace
         self.random = random.Random(f"run {plan.seed}")
         random.seed(plan.seed)  # the product's jitter
+        seed_secrets(plan.seed)
         self.loop = SimLoop(self._step)
         self.log = Log(plan.partitions, self.loop.time)
-        self.policies = dict(requests.POLICIES)
+        self.policies = {name: policy for name, policy in requests.POLICIES.items() if name != requests.LATER}
         self.store = SimStore(self)
         self.vault = EvidenceVault(self.store)
         self.ledger = SimLedger(self, requests.DIGESTS)
         self.groups: dict[str, Group] = {}
         self.faults = Counter[str]()
+        self.accuse: Callable[..., object] = self.note
         self.steps = 0
         self.erasing: set[str] = set()
         self.erased: set[str] = set()
@@ -98,6 +102,9 @@ class World:
     def tracing(self) -> bool:
         return self._trace is not None
 
+    def judges(self) -> list[Group]:
+        return [self.groups[kind] for kind in requests.KINDS if kind in self.groups]
+
     # steps and crashes
 
     def register(self, process: Process, member: Member) -> None:
@@ -134,6 +141,8 @@ class World:
             self.log.append(topic.name, partition, raw_key, value, raw_headers)
 
         delay = self.latency()
+        if topic is CLOSED and self.fault("slow_markers", 0.6):
+            delay += self.random.uniform(0.5, 5)
         if self.fault("lost_sends", 0.02):
             self.note("send fails:", topic.name, key)
             if self.chance(0.5):
@@ -200,6 +209,14 @@ class World:
     def _at_policy(self, event: Event) -> None:
         self.note("POLICY changes")
         self.policies["current"] = self.policies["other"]
+
+    def _at_mend(self, event: Event) -> None:
+        self.note("POLICY", requests.LATER, "is configured")
+        self.policies[requests.LATER] = requests.POLICIES[requests.LATER]
+
+    def _at_redrive(self, event: Event) -> None:
+        self.note("REDRIVE", "by an operator who is gone before the note" if event.what["dies"] else "")
+        self.loop.start(Process("operator"), redrive(self, dies=event.what["dies"]))
 
     def _at_clock(self, event: Event) -> None:
         jump = round((event.what["pick"] - 0.3) * 10 ** (2 + 4.5 * event.what["size"]))
