@@ -43,7 +43,7 @@ DRAIN_S = 5.0
 
 def make_app(app_id: str, broker: Broker, data_dir: Path, *, max_poll_records: int) -> faust.App:
     """A Faust app with the settings that the protocol needs (each measured)."""
-    for noisy in ("faust", "aiokafka", "mode"):
+    for noisy in ("faust", "aiokafka", "mode", "streams.drain"):  # the last: its class is one of theirs
         logging.getLogger(noisy).setLevel(logging.WARNING)
     data_dir.mkdir(parents=True, exist_ok=True)
     app = faust.App(
