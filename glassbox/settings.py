@@ -117,11 +117,24 @@ class Settings(BaseSettings):
     fabric_bin: Path | None = None
     anchor_interval_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 60.0
 
+    catalogue_url: SecretStr | None = None
+    catalogue_retention_days: Annotated[int | None, Field(ge=1, le=36500)] = None
+    gateway_host: str = "127.0.0.1"
+    gateway_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    gateway_max_bytes: Annotated[int, Field(ge=2 * 1024 * 1024)] = 64 * 1024 * 1024
+    gateway_max_requests: Annotated[int, Field(ge=1, le=65536)] = 256
+    api_keys_file: Path | None = None
+    oidc_issuer: str | None = None
+    oidc_audience: str | None = None
+    oidc_jwks_url: str | None = None
+    oidc_tenant_claim: str = "tenant"
+    oidc_scope_claim: str = "scope"
+
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["auto", "json", "text"] = "auto"
 
     @field_validator(
-        *("data_dir", "config", "signing_key_file", "id_key_file"),
+        *("data_dir", "config", "signing_key_file", "id_key_file", "api_keys_file"),
         *("fabric_identity", "fabric_admin_identity", "fabric_certificate_folder", "fabric_key_folder"),
         *("fabric_crypto_folder", "fabric_connection_profile", "fabric_bin", "fabric_hfc_python"),
         *("fabric_tls_ca_file", "fabric_tls_certificate_file", "fabric_tls_key_file"),
@@ -139,7 +152,7 @@ class Settings(BaseSettings):
         folder = Path(value).expanduser() if value else None
         return str(folder.absolute()) if folder and folder.is_dir() else value
 
-    @field_validator("llm_base_url", "sut_base_url")
+    @field_validator("llm_base_url", "sut_base_url", "oidc_issuer", "oidc_jwks_url")
     @classmethod
     def _http(cls, value: str | None) -> str | None:
         if value is not None and urlsplit(value).scheme not in ("http", "https"):
@@ -192,6 +205,12 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"{variable(missing[0])} is not set: name the model that {PREFIX}LLM_BASE_URL is to be asked for"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _whole_provider(self) -> Settings:
+        if (self.oidc_issuer is None) != (self.oidc_audience is None):
+            raise ValueError(f"set both {PREFIX}OIDC_ISSUER and {PREFIX}OIDC_AUDIENCE, or neither")
         return self
 
     @classmethod
@@ -393,6 +412,16 @@ class Settings(BaseSettings):
         return self.data_dir / "cards"
 
     @property
+    def catalogue(self) -> str:
+        """The address of the catalogue's database; it may hold a password."""
+        given = self.catalogue_url
+        return given.get_secret_value() if given else f"sqlite:///{self.data_dir / 'catalogue.sqlite'}"
+
+    @property
+    def api_keys_path(self) -> Path:
+        return self.api_keys_file or self.data_dir / "keys" / "api-keys.json"
+
+    @property
     def evidence(self) -> str:
         """The evidence store: a folder's path, or `s3://BUCKET/PREFIX`."""
         return self.evidence_url or str(self.data_dir / "evidence")
@@ -442,6 +471,7 @@ class Settings(BaseSettings):
             "id_key_file": keys / "id.key",
             "evidence_url": self.evidence,
             "documents_url": self.data_dir / "documents",
+            "api_keys_file": self.api_keys_path,
         }
         if name in made:
             return made[name], "default"

@@ -71,6 +71,8 @@ def access(own_kinds: Iterable[str] = ()) -> dict[str, Access]:
         **workers,
         "join": Access(group("join"), (RESULTS, CLOSED), (RESULTS, SCORECARDS, CLOSED, DEAD_LETTERS)),
         "committer": Access(group("committer"), (SCORECARDS,), answers),
+        "catalogue": Access(group("catalogue"), (REQUESTS, RESULTS, SCORECARDS, *answers), ()),
+        "gateway": Access(group("gateway"), (), (REQUESTS,)),
         "client": Access(READER_GROUP, answers, (REQUESTS,), checks=False),
         "operator": Access(READER_GROUP, answers, (REQUESTS, SCORECARDS, DEAD_LETTERS), topics(own_kinds)),
     }
@@ -81,7 +83,8 @@ def acls(own_kinds: Iterable[str] = ()) -> Iterator[Acl]:
     for user, needs in access(own_kinds).items():
         for topic in needs.topics:
             yield Acl(user, "topic", topic.name, tuple(_operations(needs, topic)))
-        yield Acl(user, "group", needs.group, ("READ",))
+        if needs.reads:
+            yield Acl(user, "group", needs.group, ("READ",))
         for observed in needs.observes:
             yield Acl(user, "group", observed, ("DESCRIBE",))
 

@@ -14,3 +14,6 @@ def roles(own_kinds: Iterable[str] = ()) -> tuple[str, ...]:
 
 ROLES = roles()
 """The roles of the product."""
+
+DOORS = ("catalogue", "gateway")
+"""Beside the pipeline: what readers see of it, and the way in over HTTP. No request waits for them."""

@@ -8,21 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError
+
+from glassbox.catalogue.errors import CatalogueError, CatalogueRefused, CatalogueUnavailable
 
 _LOCK = 7_351_904_112
 """PostgreSQL's advisory lock of this product: two processes that start at once must not both migrate."""
 _WAIT_MS = 15_000
 """How long a SQLite connection waits for another's write to end."""
 _READERS = 16
-
-
-class CatalogueError(Exception):
-    """The catalogue cannot be used as it is; the message says what to do next."""
-
-
-class CatalogueUnavailable(CatalogueError):
-    """The database does not answer: wait and try again."""
 
 
 class Database:
@@ -67,7 +61,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction, whole or not at all. Raises `CatalogueUnavailable`."""
+        """A transaction, whole or not at all. Raises `CatalogueUnavailable` and `CatalogueRefused`."""
         with self._transaction(self.engine.execution_options(writes=True)) as connection:
             yield connection
 
@@ -79,7 +73,8 @@ class Database:
         except DBAPIError as error:
             # the parameters of a statement stay out of the sentence
             reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
-            raise CatalogueUnavailable(f"the catalogue at {self.place}: {reason}") from None
+            kind = CatalogueRefused if isinstance(error, DataError | IntegrityError) else CatalogueUnavailable
+            raise kind(f"the catalogue at {self.place}: {reason}") from None
 
     def migrate(self) -> None:
         """Make the tables, or bring those of an earlier release up to date. Raises `CatalogueUnavailable`."""

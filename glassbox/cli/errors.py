@@ -26,8 +26,10 @@ def unheard(stream: TextIO) -> None:
 
 def explained(error: Exception) -> str | None:
     """The sentence for an error that was to be expected; None for a fault of ours."""
+    from glassbox.catalogue.errors import CatalogueError
     from glassbox.contract.policy import PolicyError
     from glassbox.contract.request import ContractError
+    from glassbox.gateway.keys import KeysError
     from glassbox.replay.compare import ComparisonError
     from glassbox.replay.store import StoreError as RunError
     from glassbox.replay.suite import SuiteError
@@ -40,7 +42,7 @@ def explained(error: Exception) -> str | None:
     known = (
         *(CommandError, SettingsError, PolicyError, ContractError),
         *(BrokerError, LedgerError, StoreError, CheckpointError, KeyFormatError),
-        *(SuiteError, RunError, ComparisonError, TracingError),
+        *(SuiteError, RunError, ComparisonError, TracingError, CatalogueError, KeysError),
     )
     if isinstance(error, known):
         return str(error)

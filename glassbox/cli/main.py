@@ -9,11 +9,13 @@ import typer
 
 from glassbox.cli import (
     agreement,
+    catalogue,
     config,
     dead_letters,
     demo,
     erase,
     judge,
+    keys,
     policy,
     proof,
     recompute,
@@ -61,11 +63,15 @@ app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
 app.add_typer(replay.app, name="replay")
+app.add_typer(keys.app, name="keys")
+app.add_typer(catalogue.app, name="catalogue")
 
 
 @app.command()
 def worker(
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="intake, a judge kind, join or committer.")],
+    role: Annotated[
+        str, typer.Argument(metavar="ROLE", help="intake, a judge kind, join, committer, catalogue, gateway.")
+    ],
 ) -> None:
     """Run one role of the pipeline until it is asked to stop.
 

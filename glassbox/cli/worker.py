@@ -6,19 +6,21 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassbox import logs
+from glassbox.cli import health
 from glassbox.cli.errors import UNABLE, explained, say
 from glassbox.cli.wiring import own_judges, own_kinds
 from glassbox.contract.policy import nearest
 from glassbox.contract.verdict import KINDS
 from glassbox.settings import Settings, SettingsError
-from streams.roles import ROLES, roles
+from streams.roles import DOORS, ROLES, roles
 
 if TYPE_CHECKING:
     from judges.port import Case, Judge, Judgement
@@ -38,7 +40,7 @@ def worker(
     role: Annotated[
         str,
         typer.Argument(
-            help=f"One of: {', '.join(ROLES)}; or the kind of a judge of your own that a policy uses.",
+            help=f"One of: {', '.join((*ROLES, *DOORS))}; or the kind of a judge of your own that a policy uses.",
             show_default=False,
         ),
     ],
@@ -48,10 +50,23 @@ def worker(
     Example: GLASSBOX_BROKER=kafka:9092 glassbox worker grounding
     """
     settings = Settings.load()
+    if role in DOORS:
+        logs.configure(settings.log_level, settings.log_format, role=role)
+        sys.exit(asyncio.run(_door(role)(settings)))
     if role not in ROLES and role not in (known := roles(own_kinds(settings.policies().values()))):
         raise typer.BadParameter(f"{role!r} is no role{nearest(role, known)}; roles: {', '.join(known)}")
     logs.configure(settings.log_level, settings.log_format, role=role)
     sys.exit(asyncio.run(RoleProcess(role, settings).run()))
+
+
+def _door(role: str) -> Callable[[Settings], Coroutine[Any, Any, int]]:
+    if role == "catalogue":
+        from glassbox.cli.catalogue import run_catalogue
+
+        return run_catalogue
+    from glassbox.cli.gateway import run_gateway
+
+    return run_gateway
 
 
 class RoleProcess:
@@ -70,7 +85,6 @@ class RoleProcess:
         from streams.acks import OrderedAcks
         from streams.admin import check_topics
         from streams.faust_app import FaustOutbox, Role, make_app
-        from streams.health import serve_health
         from streams.reading import InFlight
 
         role, settings = self.role, self._settings
@@ -96,16 +110,7 @@ class RoleProcess:
 
         async with AsyncExitStack() as resources:
             resources.callback(tracing.start(role, release))
-            try:
-                runner, port = await serve_health(settings.metrics_host, settings.metrics_port, live, ready)
-            except OSError as error:
-                where = f"{settings.metrics_host}:{settings.metrics_port}"
-                raise SettingsError(
-                    f"{where} cannot serve metrics ({error.strerror}); set GLASSBOX_METRICS_PORT to a free port, "
-                    "or to 0 to have one chosen"
-                ) from None
-            resources.push_async_callback(runner.cleanup)
-            log.info("%s serves /metrics, /live and /ready on %s:%d", role, settings.metrics_host, port)
+            await health.serve(settings, role, live, ready, resources)
             vault = EvidenceVault(await self._store())
             resources.push_async_callback(vault.close)
             # a judgement is long: small polls leave the rest to other workers of the kind

@@ -107,7 +107,13 @@ def letter(
     **more: str,
 ) -> Record:
     source = Source(topic=topic.name, partition=1, offset=7)
-    named: Mapping[str, str] = headers(Reason(reason, **more), source, NOW, name, tenant)
+    named: Mapping[str, str] = headers(
+        Reason(reason, **more),  # type: ignore[arg-type]
+        source,
+        NOW,
+        name,
+        tenant,
+    )
     raw = {key: value.encode() for key, value in named.items()}
     return message(DEAD_LETTERS, f"{SECRET} original".encode(), at=at, offset=offset, headers=raw, key=b"x")
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sqlalchemy import select, text
 
 from glassbox.catalogue import schema
-from glassbox.catalogue.database import CatalogueError, Database
+from glassbox.catalogue.database import Database
+from glassbox.catalogue.errors import CatalogueError
 from glassbox.catalogue.projection import Changes, Unreadable, known_path
 from glassbox.catalogue.reading import Catalogue, CursorError, Detail, Filter
 from glassbox.catalogue.writing import DAY_MS, forget, prune, write

@@ -1,0 +1,125 @@
+"""`glassbox keys`: who may come through the gateway."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassbox.cli.judge import JsonOption
+
+if TYPE_CHECKING:
+    from glassbox.gateway.keys import ApiKey, KeyFile
+
+app = typer.Typer(no_args_is_help=True, help="API keys of the gateway.")
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+LifetimeOption = Annotated[
+    str | None, typer.Option("--expires", metavar="AGE", help="Ends after 90d, 12h, 30m; never, if left out.")
+]
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for; for people.")],
+    tenant: Annotated[str | None, typer.Option(help="Whose evaluations it submits and sees.")] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option(help="submit, read (both by default) or admin: every tenant. Repeatable.")
+    ] = None,
+    expires: LifetimeOption = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Requests a second, twice as many at once.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key and show it, this once: only its SHA-256 is kept.
+
+    Example: glassbox keys create billing-bot --tenant acme --scope submit --expires 90d --rate 50
+    """
+    from glassbox.contract.canonical import CanonicalError, canonical
+
+    try:
+        canonical([name, tenant])
+    except CanonicalError as error:
+        raise typer.BadParameter(error.reason) from None
+    if tenant is not None and not 0 < len(tenant) <= 256:
+        raise typer.BadParameter("a tenant has 1 to 256 characters")
+    key, text = _file().create(name, tenant, tuple(scope or ("submit", "read")), _lifetime(expires), rate)
+    _show(key, text, as_json)
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """The keys, without their secrets.
+
+    Example: glassbox keys list
+    """
+    keys = _file().read()
+    if as_json:
+        print(json.dumps([_public(key) for key in keys]))
+        return
+    now = datetime.now(UTC)
+    for key in keys:
+        until = f"until {key.expires_at}" if key.expires_at else "for ever"
+        state = until if key.valid(now) else f"EXPIRED {key.expires_at}"
+        rate = f"{key.rate:g}/s" if key.rate else "any rate"
+        print(
+            f"{key.id}  {key.name:<24} {key.tenant or '(any tenant)':<20} {','.join(key.scopes):<12} {rate:<9} {state}"
+        )
+
+
+@app.command()
+def rotate(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="The key to be replaced.")],
+    grace: Annotated[str, typer.Option(metavar="AGE", help="How long the old one still opens.")] = "1d",
+    expires: LifetimeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key like another one, which itself ends after a while.
+
+    Example: glassbox keys rotate 3f2a91b0c4d5 --grace 2h
+    """
+    left = _lifetime(grace)
+    assert left is not None
+    key, text = _file().rotate(key_id, left, _lifetime(expires))
+    _show(key, text, as_json)
+
+
+@app.command()
+def revoke(key_id: Annotated[str, typer.Argument(metavar="ID", help="As `glassbox keys list` shows it.")]) -> None:
+    """End a key now.
+
+    Example: glassbox keys revoke 3f2a91b0c4d5
+    """
+    key = _file().revoke(key_id)
+    print(f"{key.id} ({key.name}) opens nothing any more")
+
+
+def _file() -> KeyFile:
+    from glassbox.gateway.keys import KeyFile
+    from glassbox.settings import Settings
+
+    return KeyFile(Settings.load().api_keys_path)
+
+
+def _lifetime(text: str | None) -> timedelta | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if not found:
+        raise typer.BadParameter(f"{text!r} is no age such as 30m, 12h or 90d")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _show(key: ApiKey, text: str, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**_public(key), "key": text}))
+        return
+    whose = f"tenant {key.tenant}" if key.tenant is not None else "any tenant"
+    print(f"{text}\n  id {key.id}, {whose}, {', '.join(key.scopes)}; it is shown this once")
+
+
+def _public(key: ApiKey) -> dict[str, object]:
+    return {name: value for name, value in asdict(key).items() if name != "hash"}

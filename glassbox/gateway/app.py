@@ -1,0 +1,268 @@
+"""The application: routes, who may use them, and what they answer."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, FastAPI, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+
+from glassbox.catalogue.errors import CatalogueUnavailable
+from glassbox.catalogue.projection import millionths
+from glassbox.catalogue.reading import Catalogue, CursorError, Filter, Row
+from glassbox.gateway import bodies, metrics, shapes
+from glassbox.gateway.accepting import MAX_IDEMPOTENCY_KEY, Acceptor, Rules, Send
+from glassbox.gateway.batch import Streamed, outcomes
+from glassbox.gateway.callers import Caller, Gatekeeper
+from glassbox.gateway.events import Followers
+from glassbox.gateway.guard import EVENTS_PATH, Guard
+from glassbox.gateway.limits import InFlightBytes, Limits
+from glassbox.gateway.openapi import document, problems
+from glassbox.gateway.problems import Problem, of_status
+from glassbox.gateway.proofs import Prove, bundle
+
+T = TypeVar("T")
+
+_THREADS = 16
+NDJSON = "application/x-ndjson"
+_ID = r"^[A-Za-z0-9._:-]{1,128}$"
+_WORD = r"^[^\u0000]{1,256}$"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the application is made of. `prove`: asks the ledger itself where receipts carry no whole proof."""
+
+    rules: Rules
+    send: Send
+    catalogue: Catalogue
+    gatekeeper: Gatekeeper
+    limits: Limits
+    prove: Prove | None = None
+    stopping: Callable[[], bool] = lambda: False
+
+
+class AsyncCatalogue:
+    """The catalogue, asked in threads."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue, self._threads = catalogue, ThreadPoolExecutor(_THREADS, "catalogue")
+
+    async def ask(self, question: Callable[[Catalogue], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, question, self._catalogue)
+
+    async def newest_seq(self) -> int:
+        return await self.ask(lambda catalogue: catalogue.newest_seq())
+
+    async def committed_since(self, tenant: str, seq: int, limit: int) -> list[tuple[int, Row]]:
+        return await self.ask(lambda catalogue: list(catalogue.committed_since(tenant, seq, limit)))
+
+    async def committed(self, tenant: str, evaluation_id: str) -> bool:
+        found = await self.ask(lambda catalogue: catalogue.detail(tenant, evaluation_id))
+        return found is not None and found.state == "committed"
+
+
+TenantQuery = Annotated[
+    str | None,
+    Query(pattern=_WORD, description="Another tenant; only for callers who may read every tenant's evaluations."),
+]
+EvaluationId = Annotated[str, Path(pattern=_ID)]
+
+
+def make_app(parts: Parts) -> FastAPI:
+    """The gateway's ASGI application."""
+    gate, limits = parts.gatekeeper, parts.limits
+    catalogue, held_bytes = AsyncCatalogue(parts.catalogue), InFlightBytes(limits.in_flight_bytes)
+    acceptor = Acceptor(parts.rules, parts.send, catalogue.committed)
+    followers = Followers(catalogue, limits, parts.stopping)
+    secured = [] if gate.is_open else [Depends(HTTPBearer(auto_error=False, scheme_name="bearer"))]
+    app = FastAPI(title="GlassBox gateway", docs_url=None, redoc_url=None, dependencies=secured)
+    app.add_middleware(Guard, most=limits.in_flight_requests)
+    _handle_errors(app)
+    submitter = Annotated[Caller, Depends(gate.needs("submit"))]
+    reader = Annotated[Caller, Depends(gate.needs("read"))]
+
+    @app.post(
+        "/v1/evaluations",
+        status_code=202,
+        response_model=shapes.Accepted,
+        responses=problems("submit", "body", "broker"),
+        openapi_extra={"x-body": "application/json"},
+    )
+    async def submit(
+        request: Request,
+        caller: submitter,
+        idempotency_key: Annotated[
+            str | None,
+            Header(
+                min_length=1,
+                max_length=MAX_IDEMPOTENCY_KEY,
+                pattern=r"^[\x21-\x7e]+$",
+                description="Names the evaluation where the request does not: sent again, it is the same evaluation.",
+            ),
+        ] = None,
+    ) -> Response:
+        """Accept one request. 202 means that the broker has it on all replicas in sync."""
+        with held_bytes.held() as held:
+            bodies.check_type(request, "application/json")
+            raw = await bodies.whole(request, held, limits.body_s)
+            name = await acceptor.accept(raw, caller, idempotency_key)
+        url = shapes.status_url(name)
+        accepted = shapes.Accepted(evaluation_id=name, status_url=url)
+        return JSONResponse(accepted.model_dump(), 202, {"Location": url})
+
+    @app.post(
+        "/v1/evaluations:batch",
+        response_class=Response,
+        responses={200: {"content": {NDJSON: {}}}, **problems("submit", "batch")},
+        openapi_extra={"x-body": NDJSON},
+    )
+    async def submit_batch(request: Request, caller: submitter) -> Response:
+        """Accept requests line by line, and answer a line for each as it is acknowledged, in their order."""
+        bodies.check_type(request, NDJSON)
+
+        def admit_line() -> None:
+            gate.rates.take(caller.name, caller.rate)
+
+        async def accept(raw: bytes) -> str:
+            admit_line()
+            return await acceptor.accept(raw, caller)
+
+        return Streamed(outcomes(request, held_bytes, limits, accept), NDJSON)
+
+    @app.get("/v1/evaluations", response_model=shapes.EvaluationPage, responses=problems("read", "list"))
+    async def evaluations(
+        caller: reader,
+        tenant: TenantQuery = None,
+        outcome: shapes.Outcome | None = None,
+        provider: Annotated[str | None, Query(pattern=_WORD)] = None,
+        model: Annotated[str | None, Query(pattern=_WORD)] = None,
+        session: Annotated[str | None, Query(pattern="^[0-9a-f]{64}$", description="Its keyed digest.")] = None,
+        since: Annotated[datetime | None, Query(description="Requested at this time or later.")] = None,
+        until: Annotated[datetime | None, Query(description="Requested before this time.")] = None,
+        judge: Annotated[str | None, Query(pattern="^[a-z][a-z0-9_]{0,63}$", description="See `below`.")] = None,
+        below: Annotated[
+            str | None,
+            Query(
+                pattern=r"^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$",
+                description="Only where the judge scored under this figure, the lowest score first.",
+            ),
+        ] = None,
+        cursor: Annotated[str | None, Query(max_length=512, pattern="^[A-Za-z0-9_-]+$")] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> Response:
+        """Evaluations, the newest request first, page by page."""
+        if below is not None and judge is None:
+            raise Problem("invalid_parameter", "goes with judge", field="below")
+        wanted = Filter(outcome, provider, model, session, _moment("since", since), _moment("until", until), judge)
+        if below is not None:
+            whole, _, places = below.partition(".")
+            wanted = Filter(**{**vars(wanted), "below": millionths(f"{whole}.{places:0<6}")})
+        whose = caller.reads(tenant)
+        try:
+            page = await catalogue.ask(lambda c: c.page(whose, wanted, cursor, limit))
+        except CursorError as error:
+            raise Problem("invalid_parameter", str(error), field="cursor") from None
+        items = [shapes.of_summary(item) for item in page.items]
+        return JSONResponse(shapes.EvaluationPage(items=items, next=page.cursor).model_dump())
+
+    @app.get("/v1/evaluations/{evaluation_id}", response_model=shapes.Evaluation, responses=problems("read", "one"))
+    async def evaluation(caller: reader, evaluation_id: EvaluationId, tenant: TenantQuery = None) -> Response:
+        """What has become of one evaluation."""
+        whose = caller.reads(tenant)
+        found = await catalogue.ask(lambda c: c.detail(whose, evaluation_id))
+        if found is not None:
+            return JSONResponse(shapes.evaluation(whose, evaluation_id, found).model_dump())
+        at = acceptor.accepted_at(whose, evaluation_id)
+        if at is None:
+            raise Problem("not_found", "you have no evaluation under this id")
+        return JSONResponse(shapes.just_accepted(whose, evaluation_id, at).model_dump())
+
+    @app.get(
+        "/v1/evaluations/{evaluation_id}/proof",
+        response_class=JSONResponse,
+        responses={
+            200: {"content": {"application/json": {"schema": {"type": "object"}}}},
+            **problems("read", "one", "proof"),
+        },
+    )
+    async def proof(caller: reader, evaluation_id: EvaluationId, tenant: TenantQuery = None) -> Response:
+        """The proof bundle, which `glassbox verify` checks without us. It holds no text of the evaluation."""
+        whose = caller.reads(tenant)
+        found = await catalogue.ask(lambda c: c.detail(whose, evaluation_id))
+        if found is None:
+            raise Problem("not_found", "you have no evaluation under this id")
+        if found.state != "committed" or found.card is None:
+            raise Problem("not_committed", f"the evaluation is in the state {found.state}")
+        policy = await catalogue.ask(lambda c: c.policy(found.row["policy_digest"] if found.row else ""))
+        return Response(await bundle(found.card, policy, parts.prove), media_type="application/json")
+
+    @app.get(
+        "/v1/checkpoint",
+        response_class=PlainTextResponse,
+        responses=problems("read", "checkpoint"),
+    )
+    async def checkpoint(caller: reader) -> Response:
+        """The newest signed checkpoint of the Merkle ledger that a receipt carried: a C2SP signed note, to keep and
+        compare with later."""
+        note = await catalogue.ask(lambda c: c.checkpoint())
+        if note is None:
+            raise Problem("not_found", "no receipt with a checkpoint has come yet")
+        return PlainTextResponse(note)
+
+    @app.get(
+        EVENTS_PATH,
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}}, **problems("read", "events")},
+    )
+    async def events(
+        caller: reader,
+        last_event_id: Annotated[int | None, Header(ge=0, lt=2**63)] = None,
+        tenant: TenantQuery = None,
+    ) -> Response:
+        """Evaluations as they are committed, as server-sent events named `scorecard`. With `Last-Event-ID` those since
+        that event; without, from now on. The stream ends now and then; clients of this protocol come back."""
+        whose = caller.reads(tenant)
+        seq = await followers.begin(last_event_id)
+        return StreamingResponse(followers.stream(whose, seq), media_type="text/event-stream")
+
+    app.openapi = lambda: document(app, parts.rules.policies, gate.is_open)  # type: ignore[method-assign]
+    return app
+
+
+def _moment(name: str, given: datetime | None) -> int | None:
+    if given is None:
+        return None
+    if given.tzinfo is None:
+        raise Problem("invalid_parameter", "name its time zone, such as 2026-01-31T09:30:00Z", field=name)
+    return round(given.timestamp() * 1000)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    async def problem(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        metrics.REJECTED.labels(reason=error.code).inc()
+        return error.response()
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        return Problem("invalid_parameter", first["msg"], field=str(first["loc"][-1])).response()
+
+    async def by_framework(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return of_status(error.status_code, error.headers).response()
+
+    async def no_catalogue(_: Request, _error: Exception) -> Response:
+        return Problem("catalogue_unavailable", "try again; requests are accepted meanwhile").response()
+
+    app.add_exception_handler(Problem, problem)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, by_framework)
+    app.add_exception_handler(CatalogueUnavailable, no_catalogue)

@@ -1,0 +1,162 @@
+"""API keys: made once, shown once, kept as a hash.
+
+A key is `gbk_ID_SECRET` with 256 random bits of secret. At rest it is the SHA-256 of the whole key: a slow hash
+protects what people choose against guessing; nobody guesses 256 bits, and a slow hash on every request would only be a
+way to keep the gateway busy.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+PREFIX = "gbk_"
+SCOPES = ("submit", "read", "admin")
+"""`submit` and `read` for the key's own tenant; `admin` is both, and for every tenant."""
+
+
+class KeysError(Exception):
+    """The file of keys cannot be used, or there is no such key; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """A key as it is kept. Times are ISO 8601 in UTC. `tenant`: null only with the scope admin. `rate`: requests a
+    second, with bursts of twice as many; null is unlimited."""
+
+    id: str
+    hash: str
+    name: str
+    tenant: str | None
+    scopes: tuple[str, ...]
+    created_at: str
+    expires_at: str | None = None
+    rate: float | None = None
+
+    def valid(self, now: datetime) -> bool:
+        return self.expires_at is None or now < datetime.fromisoformat(self.expires_at)
+
+
+def hashed(key: str) -> str:
+    """SHA-256 of a key, hexadecimal."""
+    return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class KeyFile:
+    """Keys in a JSON file of mode 600, changed whole by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> list[ApiKey]:
+        """Empty where there is no file. Raises `KeysError`."""
+        try:
+            found = json.loads(self.path.read_text())
+            return [ApiKey(**{**each, "scopes": tuple(each["scopes"])}) for each in found]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise KeysError(f"{self.path}: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError):
+            raise KeysError(f"{self.path} holds no list of API keys: restore it from a backup, or remove it") from None
+
+    def create(
+        self, name: str, tenant: str | None, scopes: Sequence[str], lifetime: timedelta | None, rate: float | None
+    ) -> tuple[ApiKey, str]:
+        """A new key, and its text, which nobody can show again. Raises `KeysError`."""
+        if not scopes or set(scopes) - set(SCOPES):
+            raise KeysError(f"scopes are {', '.join(SCOPES)}")
+        if tenant is None and "admin" not in scopes:
+            raise KeysError("a key without the scope admin needs a tenant")
+        now = datetime.now(UTC)
+        identity = secrets.token_hex(6)
+        text = f"{PREFIX}{identity}_{secrets.token_urlsafe(32)}"
+        expires = None if lifetime is None else (now + lifetime).isoformat(timespec="seconds")
+        key = ApiKey(
+            identity, hashed(text), name, tenant, tuple(scopes), now.isoformat(timespec="seconds"), expires, rate
+        )
+        self._change(lambda keys: [*keys, key])
+        return key, text
+
+    def rotate(self, identity: str, grace: timedelta, lifetime: timedelta | None = None) -> tuple[ApiKey, str]:
+        """A new key like this one, which itself ends after `grace`. Raises `KeysError`."""
+        old = self._find(identity)
+        made = self.create(old.name, old.tenant, old.scopes, lifetime, old.rate)
+        end = (datetime.now(UTC) + grace).isoformat(timespec="seconds")
+        if old.expires_at is None or end < old.expires_at:
+            self._change(lambda keys: [replace(k, expires_at=end) if k.id == identity else k for k in keys])
+        return made
+
+    def revoke(self, identity: str) -> ApiKey:
+        """The key is gone; it opens nothing from the next request on. Raises `KeysError`."""
+        key = self._find(identity)
+        self._change(lambda keys: [each for each in keys if each.id != identity])
+        return key
+
+    def _find(self, identity: str) -> ApiKey:
+        for key in self.read():
+            if key.id == identity:
+                return key
+        raise KeysError(f"no key {identity!r}; `glassbox keys list` shows them")
+
+    def _change(self, change: Callable[[list[ApiKey]], list[ApiKey]]) -> None:
+        try:
+            with self._alone():
+                text = json.dumps([asdict(key) for key in change(self.read())], indent=2) + "\n"
+                temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "w") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(self.path)
+        except OSError as error:
+            raise KeysError(f"{self.path}: {error.strerror}") from None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self.path.with_name(f".{self.path.name}.lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+class KeyRing:
+    """The keys of a file as it stands: a change counts from the next request on."""
+
+    def __init__(self, file: KeyFile) -> None:
+        self._file = file
+        self._stamp: tuple[int, ...] | None = None
+        self._keys: dict[str, ApiKey] = {}
+
+    def find(self, text: str) -> ApiKey | None:
+        """The valid key with this text. Takes as long for an id that is not there as for a wrong secret."""
+        self._refresh()
+        identity = text.removeprefix(PREFIX).partition("_")[0]
+        key = self._keys.get(identity)
+        same = hmac.compare_digest(hashed(text), key.hash if key else "0" * 64)
+        return key if key is not None and same and key.valid(datetime.now(UTC)) else None
+
+    def _refresh(self) -> None:
+        stamp = _stamp(self._file.path)
+        if stamp != self._stamp:
+            self._keys = {key.id: key for key in self._file.read()}
+            self._stamp = stamp
+
+
+def _stamp(path: Path) -> Any:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
