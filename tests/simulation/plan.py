@@ -101,8 +101,8 @@ PROFILES = {
         members=(1,),
     ),
     "expiry": Profile(  # closed ids that are remembered for hours, and forgotten then
-        sure=_kinds("again_late reuse_late spread"),
-        may=_kinds("crash rebalance late_doubles clock lost_acks"),
+        sure=_kinds("hours"),
+        may=_kinds("crash rebalance late_doubles clock lost_acks again_late reuse_late"),
         chance=0.3,
         ids=(2, 3, 4),
         partitions=(1,),
@@ -198,7 +198,7 @@ _SPECIAL = ("bad", "big", "poison", "early", "documents")
 
 def _requests(r: random.Random, kinds: set[str], name: str, add: Any) -> None:
     """One id: its request, what else is asked under it, and what is done to its objects."""
-    start = r.uniform(0, 100 if "spread" in kinds else 3)
+    start = r.uniform(0, 100 if "spread" in kinds else 3) + (r.choice((0, 7500, 15000)) if "hours" in kinds else 0)
     special = next((kind for kind in _SPECIAL if kind in kinds and r.random() < 0.4), "")
     if special == "documents":
         special = r.choice(("here", "here", "absent", "changed"))
