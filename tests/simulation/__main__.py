@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         given.mutant,
     ):
         total.add(part)
-        if total.schedules - said >= 10_000:
+        if total.schedules - said >= max(1000, given.count / 500):
             said = total.schedules
             print(total.progress(), flush=True)
     print(total)

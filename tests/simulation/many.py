@@ -84,10 +84,11 @@ def chunk(profile: str, first: int, count: int, mutant: str | None = None) -> Su
 def many(shares: dict[str, int], first: int, processes: int, mutant: str | None = None) -> Iterator[Summary]:
     """Chunk by chunk as they end. `shares`: profile -> how many schedules, from the seed `first` on."""
     jobs = [
-        (profile, start, min(_CHUNK, first + count - start), mutant)
+        (profile, first + start, min(_CHUNK, count - start), mutant)
         for profile, count in shares.items()
-        for start in range(first, first + count, _CHUNK)
+        for start in range(0, count, _CHUNK)
     ]
+    jobs.sort(key=lambda job: (job[1] - first) / shares[job[0]])  # every profile from the beginning on
     if processes == 1:
         yield from itertools.starmap(chunk, jobs)
         return
