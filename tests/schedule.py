@@ -13,6 +13,8 @@ WAITS = (
     "tests/faults/",
     "tests/streams/",
     "tests/cli/test_up.py",
+    "tests/operations/",  # a pipeline under Prometheus
+    "tests/gateway/",  # PostgreSQL and a pipeline
     "tests/cli/test_worker.py",
     "tests/cli/test_own_judges.py",
     "tests/cli/test_demo.py",
