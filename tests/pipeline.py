@@ -160,7 +160,7 @@ class Pipeline:
             assert child.running, f"{name} ended with {child.exit_code}: {child.log.read_text()[-2000:]}"
             return get(self.ports[name], "/ready")[0] == 200
 
-        until(ready, 120, f"{name} ready: {get(self.ports[name], '/ready')}")
+        until(ready, 300, f"{name} ready: {get(self.ports[name], '/ready')}")
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         process = self.roles[name].process
