@@ -67,5 +67,5 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoR
 
 
 # A busy machine is not a slow function: speed is measured in tests/bench.
-hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("default", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("default")
