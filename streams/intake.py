@@ -20,6 +20,7 @@ from ledger.port import StoredRequest, Tombstone, Vault
 from streams import metrics
 from streams.acks import Token
 from streams.admission import Admission
+from streams.clock import monotonic
 from streams.dead_letters import Reason, bury
 from streams.ports import Outbox, Record, TooLarge
 from streams.spending import Gate
@@ -155,12 +156,13 @@ class Intake:
                 for kind, task in tasks.items():
                     value = task.model_dump_json(exclude_none=True).encode()
                     group.create_task(self.outbox.send(judge_topic(kind), evaluation_id, value))
-            sent_at = await self.outbox.send(RESULTS, evaluation_id, announced.model_dump_json().encode())
+            sent = monotonic()
+            appended_at = await self.outbox.send(RESULTS, evaluation_id, announced.model_dump_json().encode())
         except* TooLarge as errors:
             reason = Reason("too_large", "body", str(errors.exceptions[0]))
             await self._refuse(record, reason, request, evaluation_id)
         else:
-            self.admission.clock.observe(sent_at)
+            self.admission.clock.acknowledged(appended_at, sent)
             metrics.REQUESTS.labels(result=skipped or "announced").inc()
 
     async def _refuse(

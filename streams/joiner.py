@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from glassbox.contract.events import RESULT, Announced, Claim, DeadlinePassed, Scorecard
 from streams import metrics
 from streams.acks import OrderedAcks, Token
-from streams.clock import BrokerClock
+from streams.clock import BrokerClock, monotonic
 from streams.dead_letters import Reason, bury
 from streams.join import Card, Stale, Window, step
 from streams.ports import Outbox, Record
@@ -158,8 +158,9 @@ class Join:
         announced, last = card.announced, tokens[-1]
         evaluation_id = announced.evaluation_id
         scorecard = Scorecard(tenant=announced.tenant, record=card.record)
+        sent = monotonic()
         appended_at = await self.outbox.send(SCORECARDS, evaluation_id, scorecard.model_dump_json().encode())
-        self.clock.observe(appended_at)
+        self.clock.acknowledged(appended_at, sent)
         for claim in card.claims:
             await self._send_claim(claim)
         if not last.live():
@@ -210,7 +211,8 @@ class Join:
             held.send_at, held.gap_ms = now + held.gap_ms, min(held.gap_ms * 2, 1_200_000)
             event = DeadlinePassed(evaluation_id=evaluation_id)
             partition = held.tokens[0].partition
-            await self.outbox.send(RESULTS, evaluation_id, event.model_dump_json().encode(), partition=partition)
+            sent, value = monotonic(), event.model_dump_json().encode()
+            self.clock.acknowledged(await self.outbox.send(RESULTS, evaluation_id, value, partition=partition), sent)
         self.measure()
 
     def measure(self) -> None:

@@ -163,13 +163,15 @@ class Worker:
             evidence_digest=answer.evidence,
             usage=answer.usage,
         )
+        sent = monotonic()
         try:
-            sent_at = await self.outbox.send(RESULTS, task.evaluation_id, judged.model_dump_json().encode())
+            appended_at = await self.outbox.send(RESULTS, task.evaluation_id, judged.model_dump_json().encode())
         except TooLarge:
             # verdicts are small unless a judge runs wild: its answer is then a crash, never silence
             judged = judged.model_copy(update={"verdicts": _all_failed(task, "crashed"), "evidence_digest": None})
-            sent_at = await self.outbox.send(RESULTS, task.evaluation_id, judged.model_dump_json().encode())
-        self.clock.observe(sent_at)
+            sent = monotonic()
+            appended_at = await self.outbox.send(RESULTS, task.evaluation_id, judged.model_dump_json().encode())
+        self.clock.acknowledged(appended_at, sent)
         metrics.COST.labels(kind=self.kind).inc(float(self.spending.cost(answer.usage) or 0))
         for verdict in judged.verdicts:
             cause = "" if isinstance(verdict, Scored) else verdict.cause
