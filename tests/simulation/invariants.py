@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 OF_THE_REQUEST = frozenset({"too_large", "id_reused"})
 """Reasons of dead letters that end a request, so that no record may stand beside one. A request refused by its contract
 has no identity yet, and one for a policy that is configured later may be sent again."""
+KILLS = 3
+"""Starts of a task that kills: one unawares, two that are counted."""
+SPARE_KILLS = 3
+"""More of them, by members that did not know yet that their assignment was over."""
 MOST_ATTEMPTS = 3
 MOST_DEADLINES = 150
 """`DeadlinePassed` of one id: a timer that does not grow its gaps sends more."""
@@ -41,6 +45,7 @@ class Invariants:
         self._contents: dict[str, bytes] = {}  # request digest -> canonical request
         self._asked: list[tuple[Record, float]] = []
         self._tasks: set[tuple[str, str, str, str]] = set()
+        self._may_kill = Counter[str]()
         self._announced: dict[str, list[Record]] = defaultdict(list)
         self._digests: defaultdict[tuple[str, bytes], set[str]] = defaultdict(set)
         self._judged: set[tuple[str, str, str]] = set()
@@ -90,6 +95,8 @@ class Invariants:
     def _task(self, record: Record, name: str, value: dict[str, Any]) -> None:
         kind = record.topic.removeprefix("glassbox.judge.")
         self._tasks.add((kind, name, value["request_digest"], value["intake_run"]))
+        if kind == "grounding":
+            self._may_kill[name] += KILLS
 
     def _result(self, record: Record, name: str, value: dict[str, Any]) -> None:
         if value["type"] == "deadline_passed":
@@ -230,6 +237,9 @@ class Invariants:
             self._ended_once(record, asked_at)
         for name, record in world.ledger.records.items():
             self._record_at_the_end(name, record)
+        for name, times in world.kills.items():
+            if times > self._may_kill[name] + SPARE_KILLS:
+                self.break_("a task kills its workers on and on", name, times)
         for name in world.erasing:
             self.break_("an erasure never reports", name)
         for name in world.erased:

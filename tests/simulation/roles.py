@@ -196,6 +196,7 @@ class SimJudge:
         await asyncio.sleep(min(took, max(left, 0.0)))
         if self.kind == "grounding" and "poison" in (case.input.answer or ""):
             world.faults["poison"] += 1
+            world.kills[case.evaluation_id] += 1
             self.member.crash(f"killed by {case.evaluation_id}")
             await asyncio.sleep(0)  # nothing runs after this
         for document in case.input.source_documents or ():

@@ -46,6 +46,7 @@ class World:
         self.ledger = SimLedger(self, requests.DIGESTS)
         self.groups: dict[str, Group] = {}
         self.faults = Counter[str]()
+        self.kills = Counter[str]()
         self.accuse: Callable[..., object] = self.note
         self.steps = 0
         self.erasing: set[str] = set()
