@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     document_max_bytes: Annotated[int, Field(ge=1)] = 16 * 1024 * 1024
     documents_max_bytes: Annotated[int, Field(ge=1)] = 64 * 1024 * 1024
 
+    tenant_rate: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] = 10.0
+    tenant_burst: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100
+
     worker_pool: Annotated[int, Field(ge=1, le=4096)] = 64
     metrics_host: str = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] = 0

@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from glassbox.contract.verdict import KINDS
-from streams.topics import CLOSED, DEAD_LETTERS, RECEIPTS, REQUESTS, RESULTS, SCORECARDS, Topic, judge_topic, topics
+from streams.topics import (
+    BULK_REQUESTS,
+    CLOSED,
+    DEAD_LETTERS,
+    RECEIPTS,
+    REQUESTS,
+    RESULTS,
+    SCORECARDS,
+    Topic,
+    judge_topic,
+    topics,
+)
 
 READER_GROUP = "glassbox-reader"
 """Named by clients that watch without a group: they commit nothing, yet the broker asks."""
@@ -23,8 +34,8 @@ def group(role: str) -> str:
 
 @dataclass(frozen=True)
 class Access:
-    """What one user needs. A role works on the first topic that it reads. `checks`: compares the settings of its topics
-    with the table. `observes`: the groups whose progress it asks for."""
+    """What one user needs. A role works on the first topic that it reads, and with a bulk lane on the first two.
+    `checks`: compares the settings of its topics with the table. `observes`: the groups whose progress it asks for."""
 
     group: str
     reads: tuple[Topic, ...]
@@ -32,6 +43,12 @@ class Access:
     creates: tuple[Topic, ...] = ()
     checks: bool = True
     observes: tuple[str, ...] = ()
+    lanes: int = 1
+
+    @property
+    def works_on(self) -> tuple[Topic, ...]:
+        """The topics whose messages are this role's work, the bulk lane's last."""
+        return self.reads[: self.lanes]
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -57,24 +74,26 @@ def access(own_kinds: Iterable[str] = ()) -> dict[str, Access]:
     (`topics`, `policy register`, `replay submit`, `dead-letters redrive` and `discard`)."""
     own_kinds = tuple(own_kinds)
     kinds = (*KINDS, *own_kinds)
-    tasks = tuple(judge_topic(kind) for kind in kinds)
-    workers = {kind: Access(group(kind), (judge_topic(kind),), (RESULTS, DEAD_LETTERS)) for kind in kinds}
-    answers = (RECEIPTS, DEAD_LETTERS)
+    lanes = {kind: (judge_topic(kind), judge_topic(kind, bulk=True)) for kind in kinds}
+    workers = {kind: Access(group(kind), lanes[kind], (RESULTS, DEAD_LETTERS), lanes=2) for kind in kinds}
+    tasks = tuple(topic for pair in zip(*lanes.values(), strict=True) for topic in pair)
+    asked, answers = (REQUESTS, BULK_REQUESTS), (RECEIPTS, DEAD_LETTERS)
     return {
         "intake": Access(
             # results: with a budget, what the day has cost
             group("intake"),
-            (REQUESTS, RESULTS),
-            (*tasks, RESULTS, *answers),
+            (*asked, RESULTS),
+            (BULK_REQUESTS, *tasks, RESULTS, *answers),
             observes=tuple(group(kind) for kind in kinds),
+            lanes=2,
         ),
         **workers,
         "join": Access(group("join"), (RESULTS, CLOSED), (RESULTS, SCORECARDS, CLOSED, DEAD_LETTERS)),
         "committer": Access(group("committer"), (SCORECARDS,), answers),
         "catalogue": Access(group("catalogue"), (REQUESTS, RESULTS, SCORECARDS, *answers), ()),
         "gateway": Access(group("gateway"), (), (REQUESTS,)),
-        "client": Access(READER_GROUP, answers, (REQUESTS,), checks=False),
-        "operator": Access(READER_GROUP, answers, (REQUESTS, SCORECARDS, DEAD_LETTERS), topics(own_kinds)),
+        "client": Access(READER_GROUP, answers, asked, checks=False),
+        "operator": Access(READER_GROUP, answers, (*asked, SCORECARDS, DEAD_LETTERS), topics(own_kinds)),
     }
 
 

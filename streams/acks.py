@@ -114,9 +114,9 @@ class OrderedAcks:
         window = self._open.get((topic, partition))
         return window[0].offset if window else self._position[topic, partition]
 
-    def open_tokens(self) -> int:
-        """Events read and not yet acknowledged."""
-        return sum(map(len, self._open.values()))
+    def open_tokens(self, topic: str | None = None) -> int:
+        """Events read and not yet acknowledged, of one topic or of all."""
+        return sum(len(window) for (name, _), window in self._open.items() if topic in (None, name))
 
     def stalled_s(self) -> float:
         """Seconds since a position last moved, or since something was first open again."""

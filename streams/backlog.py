@@ -28,8 +28,8 @@ class KafkaBacklog:
         self._broker = broker
         self._asking = {kind: watcher(broker, group(kind)) for kind in kinds}
 
-    async def lags(self, before: int) -> bool:
-        return await asyncio.to_thread(self._lags, before)
+    async def lags(self, before: int, *, bulk: bool) -> bool:
+        return await asyncio.to_thread(self._lags, before, bulk)
 
     async def measure(self, every_s: float = 5.0) -> None:
         """Show how many tasks each kind has left, for ever: a kind whose workers are gone cannot say so itself."""
@@ -43,30 +43,27 @@ class KafkaBacklog:
         for consumer in self._asking.values():
             await asyncio.to_thread(consumer.close)
 
-    def _lags(self, before: int) -> bool:
+    def _lags(self, before: int, bulk: bool) -> bool:
         try:
-            return any(self._kind_lags(kind, consumer, before) for kind, consumer in self._asking.items())
+            return any(
+                oldest.offset < high and self._is_older(consumer, oldest, high, before)
+                for kind, consumer in self._asking.items()
+                for oldest, high in self._open(judge_topic(kind, bulk=bulk).name, consumer)
+            )
         except KafkaException as error:
             log.warning("how far the judges are cannot be told, requests go on: %s", error.args[0].str())
             return False
 
     def _left(self, kind: str, consumer: Consumer) -> int:
-        return sum(high - oldest for _, oldest, high in self._open(kind, consumer))
+        lanes = (self._open(judge_topic(kind, bulk=bulk).name, consumer) for bulk in (False, True))
+        return sum(high - oldest.offset for lane in lanes for oldest, high in lane)
 
-    def _open(self, kind: str, consumer: Consumer) -> Iterator[tuple[int, int, int]]:
-        """(partition, offset of the oldest task without an acknowledgement, offset after the last task)."""
-        topic = judge_topic(kind).name
+    def _open(self, topic: str, consumer: Consumer) -> Iterator[tuple[TopicPartition, int]]:
+        """Each partition at its oldest task without an acknowledgement, and the offset after its last task."""
         every = [TopicPartition(topic, partition) for partition in range(self._broker.partitions)]
         for at in consumer.committed(every, timeout=_TIMEOUT_S):
             low, high = consumer.get_watermark_offsets(at, timeout=_TIMEOUT_S, cached=False)
-            yield at.partition, max(at.offset, low), high  # an offset below zero: nothing was committed yet
-
-    def _kind_lags(self, kind: str, consumer: Consumer, before: int) -> bool:
-        topic = judge_topic(kind).name
-        return any(
-            oldest < high and self._is_older(consumer, TopicPartition(topic, partition, oldest), high, before)
-            for partition, oldest, high in self._open(kind, consumer)
-        )
+            yield TopicPartition(topic, at.partition, max(at.offset, low)), high  # below zero: nothing was committed
 
     def _is_older(self, consumer: Consumer, oldest: TopicPartition, high: int, before: int) -> bool:
         """Whether the message at this offset was appended before the time."""

@@ -8,7 +8,7 @@ taken here and now; only one that has to wait goes the old way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import partial
 from types import coroutine
 from typing import Any, cast
@@ -60,5 +60,30 @@ def _resumed(work: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, A
             return end.value
 
 
+_AHEAD = 64
+"""Of a lane with so many messages in its agent's queue no more are fetched."""
+_AGAIN_S = 0.05
+"""How soon it is looked again, while the other lane has nothing."""
+
+
 class DrainingConsumer(StepsFirst, Consumer):
-    """What `streams.faust_app` has Faust read with."""
+    """What `streams.faust_app` has Faust read with.
+
+    `queues`: topic -> its agent's queue, where a process works on several. Faust fetches until a queue is full, and
+    then nothing is delivered to any: a lane that waits would have the other wait too. So what a full batch could fill
+    is not fetched for.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.queues: Mapping[str, asyncio.Queue[Any]] = {}
+
+    async def _getmany(self, active_partitions: set[Any] | None, timeout: float) -> Any:  # noqa: ASYNC109 — Faust's
+        waits = {topic for topic, queue in self.queues.items() if queue.qsize() >= _AHEAD}
+        if not waits or active_partitions is None:
+            return await super()._getmany(active_partitions, timeout)
+        others = {where for where in active_partitions if where.topic not in waits}
+        if not others:
+            await asyncio.sleep(_AGAIN_S)
+            return {}
+        return await super()._getmany(others, _AGAIN_S)

@@ -13,7 +13,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +33,7 @@ from streams.ports import Record, SendFailed, TooLarge
 from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
 from streams.security import Security
 from streams.starts import Note, Where
-from streams.topics import MESSAGE_MAX, REQUESTS, Topic, partition_of
+from streams.topics import BULK_REQUESTS, MESSAGE_MAX, REQUESTS, Topic, partition_of
 
 log = logging.getLogger("glassbox.streams")
 
@@ -224,23 +224,29 @@ class FaustNotes:
 
 
 class Role:
-    """One role's process: reads one topic through Faust and keeps the protocol's promises around it."""
+    """One role's process: reads its topics, a lane each, through Faust and keeps the protocol's promises around
+    them."""
 
     def __init__(
-        self, app: faust.App, outbox: FaustOutbox, topic: Topic, acks: OrderedAcks, in_flight: InFlight
+        self, app: faust.App, outbox: FaustOutbox, topics: Sequence[Topic], acks: OrderedAcks, in_flight: InFlight
     ) -> None:
-        self.app, self.outbox, self._topic = app, outbox, topic
+        self.app, self.outbox, self._topics = app, outbox, topics
         self.acks, self.in_flight = acks, in_flight
         self._continuity = Continuity()
         self.joined = False
         self._stopping = False
 
     def consume(self, consumer: Consumer) -> None:
-        """Wire the consumer to the topic. Called once, before `run`."""
+        """Wire the consumer to the topics. Called once, before `run`."""
         app, acks = self.app, self.acks
+        queues: dict[str, Any] = {}
         self._reader = reader = Reader(consumer, acks, self.in_flight)
 
         async def agent(stream: Any) -> None:
+            (topic,) = stream.channel.topics
+            queues[topic] = stream.channel.queue
+            if len(self._topics) > 1:
+                cast(Any, app.consumer).queues = queues
             async for event in stream.noack().events():
                 message = event.message
                 if (missing := await self._first_missing(message)) is not None:
@@ -252,11 +258,12 @@ class Role:
                 if not await reader.read(_record(message), message.generation_id, event.ack):
                     return  # an exception that left the agent would acknowledge the event
 
-        app.agent(self.outbox.channel(self._topic), concurrency=1, name=self._topic.name)(agent)
+        for topic in self._topics:  # an agent each: the lanes do not wait for one another
+            app.agent(self.outbox.channel(topic), concurrency=1, name=topic.name)(agent)
 
         async def assigned(_app: Any, assigned: set[TP], **_: Any) -> None:
             acks.assign(app.consumer_generation_id)
-            metrics.ASSIGNED.set(sum(tp.topic == self._topic.name for tp in assigned))
+            metrics.ASSIGNED.set(sum(tp.topic == self._topics[0].name for tp in assigned))
             self.joined = True
 
         async def revoked(_app: Any, revoked: set[TP], **_: Any) -> None:
@@ -274,8 +281,8 @@ class Role:
                 await asyncio.sleep(0.25)
                 if acks.assigned and not self._stopping:
                     await consumer.tick()
-                for partition, behind in self._lag().items():
-                    metrics.LAG.labels(topic=self._topic.name, partition=partition).set(behind)
+                for (topic, partition), behind in self._lag().items():
+                    metrics.LAG.labels(topic=topic, partition=partition).set(behind)
                 metrics.UNACKNOWLEDGED.set(acks.open_tokens())
                 metrics.OLDEST_UNACKNOWLEDGED_SECONDS.set(acks.oldest_age())
 
@@ -283,8 +290,8 @@ class Role:
 
     async def _first_missing(self, message: Any) -> int | None:
         """Faust can lose what it had fetched when its flow stops, around a recovery: an event that was never handed
-        over must not be committed past. Not for `requests`, whose producers may be transactional."""
-        if self._topic == REQUESTS:
+        over must not be committed past. Not for requests, whose producers may be transactional."""
+        if message.topic in (REQUESTS.name, BULK_REQUESTS.name):
             return None
         where, consumer = TP(message.topic, message.partition), cast(Any, self.app.consumer)
         committed = consumer._committed_offset.get(where)
@@ -302,12 +309,12 @@ class Role:
         if done:
             await cast(Any, self.app.consumer)._commit_offsets({TP(*where): offset for where, offset in done.items()})
 
-    def _lag(self) -> dict[int, int]:
-        """Partition -> messages in the log that are not acknowledged, as far as the last fetch told."""
+    def _lag(self) -> dict[tuple[str, int], int]:
+        """(topic, partition) -> messages in the log that are not acknowledged, as far as the last fetch told."""
         if not self.joined:
             return {}
         high = {where: self.app.consumer.highwater(TP(*where)) for where in self.acks.positions()}
-        return {where[1]: max(0, (high[where] or done) - done) for where, done in self.acks.positions().items()}
+        return {where: max(0, (high[where] or done) - done) for where, done in self.acks.positions().items()}
 
     async def run(self) -> int:
         """Serve until SIGTERM or SIGINT (returns 0) or until something fails that must not be acknowledged (3)."""

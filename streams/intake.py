@@ -1,11 +1,15 @@
 """Intake: request -> evidence store -> judge tasks -> announcement (DESIGN §4.1 rules 3 to 5).
 
 What stands in the evidence store under an id decides, never an earlier read: two intakes may meet the same id.
+
+A request beyond its tenant's share goes on in the bulk lane: it is moved to that lane's own topic of requests, where
+it may wait for the judges, no clock running, without anybody else waiting behind it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,11 +27,14 @@ from streams.admission import Admission
 from streams.clock import monotonic
 from streams.dead_letters import Reason, bury
 from streams.ports import Outbox, Record, TooLarge
+from streams.shares import Shares
 from streams.spending import Gate
 from streams.store import patiently
-from streams.topics import MESSAGE_MAX, RECEIPTS, RESULTS, judge_topic
+from streams.topics import BULK_REQUESTS, MESSAGE_MAX, RECEIPTS, REQUESTS, RESULTS, judge_topic
 from streams.tracing import about
 
+_MOVED = "moved_from"
+"""Header of a request that intake moved to the bulk lane: its PARTITION/OFFSET on `glassbox.requests`."""
 _OVERHEAD = 256 * 1024
 """More than settings, policy, metadata and headers can add to a request's own bytes in a task or announcement."""
 
@@ -36,7 +43,8 @@ _OVERHEAD = 256 * 1024
 class Intake:
     """`needs`: worker kind -> the `JudgeInput` fields that its judge reads. `default_policy` judges requests that
     name none. `id_key`: the secret under which ids are derived and session ids are hidden. `admission`: when requests
-    wait for the judges. `documents`: which texts requests may refer to. `gate`: which requests are judged."""
+    wait for the judges. `shares`: which requests stay in the main lane. `documents`: which texts requests may refer
+    to. `gate`: which requests are judged."""
 
     outbox: Outbox
     vault: Vault
@@ -45,9 +53,10 @@ class Intake:
     needs: Mapping[str, frozenset[str]]
     id_key: bytes
     admission: Admission
+    shares: Shares
     documents: DocumentRules = field(default_factory=DocumentRules)
     gate: Gate = field(default_factory=Gate)
-    _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+    _turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     async def handle(self, record: Record, token: Token) -> None:
         """Finish one request. Returning means that it may be acknowledged; raising means that it must not."""
@@ -69,20 +78,25 @@ class Intake:
             await self._refuse(record, Reason("contract", "supersedes", "an evaluation with a record"), request)
             return
         about(evaluation_id)
-        async with self._turn(evaluation_id):
+        async with self._turn(record.topic, evaluation_id):
             await self._go_on(record, token, request, evaluation_id, content)
 
-    def _turn(self, evaluation_id: str) -> asyncio.Lock:
+    def _turn(self, topic: str, evaluation_id: str) -> asyncio.Lock:
         """Requests under one id take turns in the order of the log, so that the first of them is the one that
         stands. Between processes the partition keeps that order for producers that use the id as key."""
-        return self._turns.setdefault(evaluation_id, asyncio.Lock())
+        return self._turns.setdefault((topic, evaluation_id), asyncio.Lock())
 
     async def _go_on(
         self, record: Record, token: Token, request: EvaluationRequest, evaluation_id: str, content: bytes
     ) -> None:
+        bulk = record.topic == BULK_REQUESTS.name
+        stays = bulk or self.shares.within(request.tenant, record.partition, record.timestamp)
         stands = await self._look(record, request, evaluation_id, content)
+        if stands is not None and not stays:
+            await self._move(record)  # after the look: the first request under an id is the first here
+            return
         deadline_s = float(self._policy(request).deadline_s)
-        if stands is not None and await self.admission.wait(deadline_s, token.live):
+        if stands is not None and await self.admission.wait(deadline_s, token.live, bulk=bulk):
             stands = await self._look(record, request, evaluation_id, content)  # that took a while
         if stands is not None and token.live():
             await self._announce(record, token, request, evaluation_id, stands)
@@ -94,7 +108,8 @@ class Intake:
         # the put decides: the object that stands after it is ours, or what was there
         stands = await patiently(lambda: self.vault.put_request(evaluation_id, content, record.timestamp))
         if isinstance(stands, Tombstone):
-            await bury(self.outbox, record, Reason("erased"), evaluation_id=evaluation_id, with_content=False)
+            reason, source = Reason("erased"), source_of(record)
+            await bury(self.outbox, record, reason, evaluation_id=evaluation_id, source=source, with_content=False)
             metrics.REQUESTS.labels(result="erased").inc()
             return None
         receipt = await patiently(lambda: self.vault.receipt(evaluation_id))
@@ -112,13 +127,22 @@ class Intake:
             return stands
         return None
 
+    async def _move(self, record: Record) -> None:
+        """To the bulk lane, as it is. What it becomes there still says where the producer put it."""
+        headers = {_MOVED: f"{record.partition}/{record.offset}"}
+        for name in ("attempt", "original"):  # of a request that was redriven
+            if name in record.headers:
+                headers[name] = record.headers[name].decode("utf-8", "replace")
+        await self.outbox.send(BULK_REQUESTS, record.key, record.value, headers=headers, partition=record.partition)
+        metrics.REQUESTS.labels(result="bulk").inc()
+
     def _policy(self, request: EvaluationRequest) -> Policy:
         return self.policies[request.policy or self.default_policy]
 
     async def _announce(
         self, record: Record, token: Token, request: EvaluationRequest, evaluation_id: str, stands: StoredRequest
     ) -> None:
-        policy = self._policy(request)
+        policy, bulk = self._policy(request), record.topic == BULK_REQUESTS.name
         run = secrets.token_hex(8)
         skipped = await self.gate.skips(request, evaluation_id, self.admission.clock.now())
         if not token.live():
@@ -144,7 +168,7 @@ class Intake:
             session=keyed_digest(self.id_key, request.session_id.encode()) if request.session_id else None,
             tenant=request.tenant,
             supersedes=request.supersedes,
-            source=Source(topic=record.topic, partition=record.partition, offset=record.offset),
+            source=source_of(record),
             kinds=tuple(tasks),
             deadline_s=float(policy.deadline_s),
             policy=policy.document,
@@ -155,7 +179,7 @@ class Intake:
             async with asyncio.TaskGroup() as group:  # every task is in the log before the announcement is
                 for kind, task in tasks.items():
                     value = task.model_dump_json(exclude_none=True).encode()
-                    group.create_task(self.outbox.send(judge_topic(kind), evaluation_id, value))
+                    group.create_task(self.outbox.send(judge_topic(kind, bulk=bulk), evaluation_id, value))
             sent = monotonic()
             appended_at = await self.outbox.send(RESULTS, evaluation_id, announced.model_dump_json().encode())
         except* TooLarge as errors:
@@ -172,6 +196,14 @@ class Intake:
         request: EvaluationRequest | None = None,
         evaluation_id: str | None = None,
     ) -> None:
-        tenant = request.tenant if request else None
-        await bury(self.outbox, record, reason, evaluation_id=evaluation_id, tenant=tenant)
+        tenant, source = request.tenant if request else None, source_of(record)
+        await bury(self.outbox, record, reason, evaluation_id=evaluation_id, tenant=tenant, source=source)
         metrics.REQUESTS.labels(result=reason.code).inc()
+
+
+def source_of(record: Record) -> Source:
+    """Where the producer put a request, also when intake has moved it since."""
+    moved = re.fullmatch(rb"([0-9]{1,9})/([0-9]{1,18})", record.headers.get(_MOVED, b""))
+    if record.topic == BULK_REQUESTS.name and moved:
+        return Source(topic=REQUESTS.name, partition=int(moved[1]), offset=int(moved[2]))
+    return Source(topic=record.topic, partition=record.partition, offset=record.offset)

@@ -28,7 +28,7 @@ STALE = Counter("glassbox_messages_stale", "Messages of an assignment that had e
 DEAD_LETTERS = Counter("glassbox_dead_letters", "Messages put on the dead-letter topic", ["reason"])
 UNKNOWN_FIELDS = Counter("glassbox_request_unknown_fields", "Unknown request fields that were left out")
 REQUESTS = Counter("glassbox_requests", "Requests that intake finished, by what became of them", ["result"])
-HELD_REQUESTS = Gauge("glassbox_held_requests", "Requests that wait at intake because judges lag")
+HELD_REQUESTS = Gauge("glassbox_held_requests", "Requests of the main lane that wait at intake because judges lag")
 BACKLOG = Gauge("glassbox_backlog_messages", "Tasks of a kind without an acknowledgement, seen by intake", ["kind"])
 
 BUDGET = Gauge("glassbox_budget_tokens", "Tokens that judging may take in a day, by the settings")

@@ -13,6 +13,7 @@ from streams import metrics
 from streams.acks import OrderedAcks, Token
 from streams.joiner import Join
 from streams.ports import Record
+from streams.slots import Slots
 from streams.starts import Starts
 
 REVOKE_GRACE_S = 2.0
@@ -78,7 +79,7 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Reader:
-    """A consumer behind its acknowledgements: what any transport calls."""
+    """A consumer behind its acknowledgements: what any transport calls, for each topic by itself."""
 
     consumer: Consumer
     acks: OrderedAcks
@@ -121,8 +122,8 @@ Handler = Callable[[Record, Token], Awaitable[None]]
 
 @dataclass
 class Pool:
-    """A `Consumer` that works on up to `size` records at a time and holds back reading beyond `window` open ones
-    (by default 8 × `size`).
+    """A `Consumer` of one topic that works on as many records at a time as it gets `slots` for, and holds back reading
+    beyond `window` open ones (by default 8 × as many). `bulk`: which lane's slots.
 
     With `starts`, a record that may have killed a worker is worked on alone, and one that has killed too many goes
     to `give_up`.
@@ -131,40 +132,36 @@ class Pool:
     handle: Handler
     acks: OrderedAcks
     in_flight: InFlight
-    size: int
+    slots: Slots
+    bulk: bool = False
     window: int = 0
     starts: Starts | None = None
     give_up: Handler | None = None
-    _slots: asyncio.Semaphore = field(init=False)
     _room: asyncio.Event = field(init=False)
 
     def __post_init__(self) -> None:
-        self._slots = asyncio.Semaphore(self.size)
-        self.window = self.window or 8 * self.size
+        self.window = self.window or 8 * self.slots.size
         self._room = asyncio.Event()
 
     async def on_record(self, record: Record, token: Token) -> None:
         alone = self.starts is not None and await self.starts.guarded(record)
-        slots = self.size if alone else 1
-        for _ in range(slots):
-            await self._slots.acquire()
-        while token.live() and self.acks.open_tokens() > self.window:
+        await self.slots.take(bulk=self.bulk, alone=alone)
+        while token.live() and self.acks.open_tokens(record.topic) > self.window:
             self._room.clear()  # a slow task at the head: what follows is done but cannot be acknowledged
             await self._room.wait()
         handle = self.handle
         if self.starts is not None and token.live() and not await self.starts.begin(record):
             assert self.give_up is not None
             handle = self.give_up
-        self.in_flight.spawn(self._work(handle, record, token), lambda: self._free(slots))
+        self.in_flight.spawn(self._work(handle, record, token), lambda: self._free(alone))
 
     async def _work(self, handle: Handler, record: Record, token: Token) -> None:
         if token.live():
             await handle(record, token)
             self.acks.release(token)
 
-    def _free(self, slots: int) -> None:
-        for _ in range(slots):
-            self._slots.release()
+    def _free(self, alone: bool) -> None:
+        self.slots.give_back(bulk=self.bulk, alone=alone)
         self._room.set()
 
     async def tick(self) -> None:

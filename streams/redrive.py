@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from streams.topics import REQUESTS
+from streams.topics import BULK_REQUESTS, REQUESTS
 
 MAX_ATTEMPTS = 3
 """A request is redriven so often at most, over all the letters it became."""
@@ -105,7 +105,7 @@ def obstacle(case: Case) -> str | None:
     letter, reason = case.letter, case.letter.headers.get("reason", "")
     if case.note is not None:
         return settled(case)
-    if letter.headers.get("source_topic") != REQUESTS.name:
+    if letter.headers.get("source_topic") not in (REQUESTS.name, BULK_REQUESTS.name):
         return "only requests are redriven: a role's own message is a diagnosis"
     if reason in TERMINAL:
         return f"no second try changes {reason}"

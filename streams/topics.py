@@ -38,12 +38,17 @@ class Topic:
         }
 
 
-def judge_topic(kind: str) -> Topic:
-    """The topic of a worker kind, of the product or of one's own."""
+def judge_topic(kind: str, *, bulk: bool = False) -> Topic:
+    """The topic of a worker kind, of the product or of one's own, in one of the two lanes."""
+    if bulk:
+        return Topic(f"glassbox.judge.{kind}.bulk", f"intake -> {kind} workers, bulk lane", 7 * DAY_MS)
     return Topic(f"glassbox.judge.{kind}", f"intake -> {kind} workers", 7 * DAY_MS)
 
 
 REQUESTS = Topic("glassbox.requests", "producers -> intake", 7 * DAY_MS, REQUEST_MAX)
+BULK_REQUESTS = Topic("glassbox.requests.bulk", "producers, intake -> intake, bulk lane", 7 * DAY_MS)
+"""The bulk lane: requests that no other producer's are to wait for. Larger messages than on `glassbox.requests`,
+since what intake moves here has more headers."""
 JUDGE = {kind: judge_topic(kind) for kind in KINDS}
 RESULTS = Topic("glassbox.results", "intake, workers, deadline timer -> join", 7 * DAY_MS)
 SCORECARDS = Topic("glassbox.scorecards", "join -> committer, catalogue, anyone", None)
@@ -57,8 +62,9 @@ CLOSED = Topic(
 def topics(own_kinds: Iterable[str] = ()) -> tuple[Topic, ...]:
     """Every topic of a pipeline whose policies use these kinds of judges of one's own besides those of the product.
     All have the same number of partitions."""
-    own = (judge_topic(kind) for kind in own_kinds)
-    return (REQUESTS, *JUDGE.values(), *own, RESULTS, SCORECARDS, RECEIPTS, DEAD_LETTERS, CLOSED)
+    kinds = (*KINDS, *own_kinds)
+    tasks = (judge_topic(kind, bulk=bulk) for bulk in (False, True) for kind in kinds)
+    return (REQUESTS, BULK_REQUESTS, *tasks, RESULTS, SCORECARDS, RECEIPTS, DEAD_LETTERS, CLOSED)
 
 
 TOPICS = topics()

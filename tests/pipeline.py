@@ -116,6 +116,7 @@ class Pipeline:
             "GLASSBOX_REPLICATION": str(self.broker.replication),
             "GLASSBOX_DATA_DIR": str(folder / "data"),
             "GLASSBOX_POLICY": "offline",
+            "GLASSBOX_TENANT_BURST": "1000000",  # one lane, unless a test is about both
             **(environment or {}),
             "PYTHONPATH": os.pathsep.join([str(ROOT), *(environment or {}).get("PYTHONPATH", "").split(os.pathsep)]),
         }

@@ -117,9 +117,10 @@ class RoleProcess:
             on_models = role == "structure" and (settings.entity_model or settings.relation_model)
             slow = role in (*KINDS, *own) and (role not in QUICK or on_models)
             data_dir = settings.make_data_dir() / "faust"
-            app = make_app(needs.group, broker, data_dir, max_poll_records=16 if slow else 500)
+            most = 16 if slow else 500 if needs.lanes == 1 else 128  # what the queue of a lane has room for
+            app = make_app(needs.group, broker, data_dir, max_poll_records=most)
             outbox = FaustOutbox(app, broker.partitions)
-            process = Role(app, outbox, needs.reads[0], acks, in_flight)
+            process = Role(app, outbox, needs.works_on, acks, in_flight)
             process.consume(await self._consumer(process, vault, resources))
             self._trouble = None
             return await process.run()
@@ -136,14 +137,15 @@ class RoleProcess:
         from streams.faust_app import FaustClosedIds, FaustNotes
         from streams.intake import Intake
         from streams.joiner import Join
+        from streams.lanes import request_lanes, task_lanes
         from streams.note_files import STARTS, FileNotes
-        from streams.reading import JoinConsumer, Pool
+        from streams.reading import JoinConsumer
+        from streams.shares import Shares
         from streams.spending import Gate, KafkaMeter
-        from streams.starts import Starts
         from streams.tracing import observed
         from streams.worker import Worker
 
-        settings, acks, spawn = self._settings, process.acks, process.in_flight.spawn
+        settings, acks, in_flight, spawn = self._settings, process.acks, process.in_flight, process.in_flight.spawn
         if self.role == "intake":
             policies = settings.policies()
             own = {kind: entry.needs for kind, entry in own_judges(policies.values()).items()}
@@ -158,9 +160,12 @@ class RoleProcess:
                 meter = KafkaMeter(settings.broker())
                 resources.push_async_callback(meter.close)
             gate = Gate(spending, key, meter)
-            intake = Intake(process.outbox, vault, policies, settings.policy, needs, key, admission, rules, gate)
+            shares = Shares(settings.tenant_rate, settings.tenant_burst, settings.broker().partitions)
+            intake = Intake(
+                process.outbox, vault, policies, settings.policy, needs, key, admission, shares, rules, gate
+            )
             handle = observed("intake", intake.handle, from_producer=True)
-            return Pool(handle, acks, process.in_flight, size=settings.worker_pool)
+            return request_lanes(handle, acks, in_flight, settings.worker_pool)
         if self.role == "join":
             closed = FaustClosedIds(process.app, settings.broker().partitions)
             return JoinConsumer(Join(process.outbox, closed, acks, spawn))
@@ -179,10 +184,8 @@ class RoleProcess:
 
         handler = Worker(self.role, judged, process.outbox, vault, documents(settings), spending=settings.spending())
         handle, give_up = (observed(f"judge {self.role}", each) for each in (handler.handle, handler.give_up))
-        pool = Pool(handle, acks, process.in_flight, size=settings.worker_pool, give_up=give_up)
         notes = FileNotes(settings.data_dir / STARTS) if settings.broker().embedded else FaustNotes(process.app, acks)
-        pool.starts = Starts(notes, reserve=pool.size)
-        return pool
+        return task_lanes(self.role, handle, give_up, acks, in_flight, settings.worker_pool, notes)
 
     def _loaded(self, loading: asyncio.Task[Judge]) -> None:
         error = None if loading.cancelled() else loading.exception()

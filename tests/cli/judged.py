@@ -25,6 +25,7 @@ from ledger.merkle_log import MerkleLog
 from streams.admission import Admission
 from streams.intake import Intake
 from streams.join import Card, step
+from streams.shares import Shares
 from streams.topics import REQUESTS, RESULTS, judge_topic
 from streams.worker import Worker
 from tests.streams.doubles import Feed, MemoryOutbox, NoBacklog
@@ -57,7 +58,7 @@ async def judge_into(
     needs = {**NEEDS, **{kind: own.needs for kind, own in own_judges([policies[policy]]).items()}}
     outbox, windows, records = MemoryOutbox(now=NOW), dict[str, Any](), list[dict[str, Any]]()
     key, rules = settings.id_key(), settings.documents()
-    intake = Intake(outbox, vault, policies, policy, needs, key, Admission(NoBacklog()), rules)
+    intake = Intake(outbox, vault, policies, policy, needs, key, Admission(NoBacklog()), Shares(1000, 1000, 1), rules)
     requested = Feed(REQUESTS)
     for raw in requests:
         await intake.handle(*requested.next(raw, outbox.now))

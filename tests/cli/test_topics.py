@@ -56,7 +56,7 @@ def test_create_and_describe(kafka: Kafka, run: Run) -> None:
 def test_a_role_refuses_to_start_without_its_topics(kafka: Kafka, run: Run) -> None:
     address = kafka.empty().address
     said = run("worker", "intake", code=2, BROKER=address).stderr
-    assert "topics glassbox.requests, glassbox.judge.relevance" in said
+    assert "topics glassbox.requests, glassbox.requests.bulk, " in said
     assert "are missing; run `glassbox topics create`" in said
 
 

@@ -263,7 +263,7 @@ class Gates:
         behind = {}
         for role, needs in access().items():
             if role in {name.split("-")[0] for name in self.pipeline.roles}:
-                behind[role] = self._behind(needs.group, needs.reads[0])
+                behind[role] = sum(self._behind(needs.group, topic) for topic in needs.works_on)
         return {role: count for role, count in behind.items() if count}
 
     def left(self) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from streams.acks import Continuity, OrderedAcks, Skipped
@@ -32,19 +32,21 @@ class Group:
         self,
         world: World,
         role: str,
-        topic: Topic,
+        topics: Sequence[Topic],
         size: int,
         make: MakeConsumer,
         committed: Callable[[Group, Where, int, int], None],
     ) -> None:
-        self.world, self.role, self.topic, self.make, self._committed = world, role, topic, make, committed
+        self.world, self.role, self.make, self._committed = world, role, make, committed
+        self.topics = [topic.name for topic in topics]
         self.offsets = Offsets()
-        self.where = [(topic.name, partition) for partition in range(world.log.partitions)]
+        self.where = [(topic, partition) for topic in self.topics for partition in range(world.log.partitions)]
         self._waiting: set[Member] | None = None
         self._again = False
         self._behind: set[Member] = set()
         self.members = [Member(self, n) for n in range(size)]
-        world.log.readers[topic.name] = self._heard
+        for name in self.topics:
+            world.log.readers[name] = self._heard
 
     def _heard(self) -> None:
         for member in self.members:
@@ -164,22 +166,23 @@ class Member:
         self._fetched: dict[Where, int] = {}
         self._began: dict[Where, int] = {}
         self._continuity = Continuity()
-        self._buffer: deque[tuple[Record, int]] = deque()
-        self._more = asyncio.Event()
+        self._buffers: dict[str, deque[tuple[Record, int]]] = {topic: deque() for topic in self.group.topics}
+        self._more = {topic: asyncio.Event() for topic in self.group.topics}
         self._committing = self._fetching = self._ticking = False
         self.recover: Callable[[list[Where]], object] = lambda owned: None
         self.consumer = self.process.context.run(self.group.make, self)
         self.reader = Reader(self.consumer, self.acks, self.in_flight)
-        self.world.loop.start(self.process, self._agent())
+        for topic in self.group.topics:
+            self.world.loop.start(self.process, self._agent(self._buffers[topic], self._more[topic]))
 
     # reading
 
-    async def _agent(self) -> None:
+    async def _agent(self, buffer: deque[tuple[Record, int]], more: asyncio.Event) -> None:
         while True:
-            while not self._buffer:
-                self._more.clear()
-                await self._more.wait()
-            record, generation = self._buffer.popleft()
+            while not buffer:
+                more.clear()
+                await more.wait()
+            record, generation = buffer.popleft()
             self.fetch_soon()
             where = record.topic, record.partition
             if self._may_skip(record) and self.world.fault("skips", 0.1):
@@ -198,25 +201,26 @@ class Member:
         return self._began.get(where, record.offset) < record.offset < len(self.world.log.read(where)) - 1
 
     def fetch_soon(self) -> None:
-        if not self._fetching and len(self._buffer) < _BUFFER and self._behind():
+        if not self._fetching and self._behind():
             self._fetching = True
             self.world.after(self.world.latency(), self._fetch, self.process)
 
     def _behind(self) -> bool:
         read, fetched = self.world.log.read, self._fetched
-        return any(fetched[where] < len(read(where)) for where in self.owned)
+        return any(fetched[where] < len(read(where)) and len(self._buffers[where[0]]) < _BUFFER for where in self.owned)
 
     def _fetch(self, process: Process) -> None:
         if process is not self.process or not process.alive:
             return
         self._fetching = False
         for where in self.owned:
-            records = self.world.log.read(where)
-            while self._fetched[where] < len(records) and len(self._buffer) < _BUFFER:
-                self._buffer.append((records[self._fetched[where]], self.generation))
+            records, buffer = self.world.log.read(where), self._buffers[where[0]]
+            while self._fetched[where] < len(records) and len(buffer) < _BUFFER:
+                buffer.append((records[self._fetched[where]], self.generation))
                 self._fetched[where] += 1
-        if self._buffer and not self._more.is_set():
-            self.world.loop.call_soon(self._more.set, context=process.context)
+        for topic, more in self._more.items():
+            if self._buffers[topic] and not more.is_set():
+                self.world.loop.call_soon(more.set, context=process.context)
 
     # the timer
 

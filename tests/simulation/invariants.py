@@ -9,11 +9,13 @@ from glassbox.contract.record import record_bytes
 from ledger.evidence import owner
 from ledger.port import salted_digest
 from streams.committer import CommitQueue
+from streams.intake import source_of
 from streams.joiner import MARKER_TTL_MS
+from streams.lanes import Lanes
 from streams.ports import Record
 from streams.reading import JoinConsumer, Pool
 from streams.redrive import note_of
-from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS, RESULTS, SCORECARDS
+from streams.topics import BULK_REQUESTS, DEAD_LETTERS, RECEIPTS, REQUESTS, RESULTS, SCORECARDS, judge_topic
 from tests.simulation import requests
 from tests.simulation.log import Where
 from tests.simulation.shortcuts import parsed
@@ -56,6 +58,7 @@ class Invariants:
         self._first_cards: dict[tuple[str, str], int] = {}
         self._claims: set[tuple[str, str]] = set()
         self._dead: defaultdict[Position, set[str]] = defaultdict(set)
+        self._moved: set[Position] = set()
         self._receipts: dict[str, float] = {}
         self._redriven: set[tuple[str, bytes | None]] = set()
         world.accuse = self.break_
@@ -76,6 +79,11 @@ class Invariants:
             return
         if record.value is None or topic not in _READERS:
             return
+        if topic == BULK_REQUESTS.name:
+            self._moved.add(_position(record))
+            self.counts["moved to the bulk lane"] += 1
+            self.world.note("log", record.topic, record.partition, record.offset, record.key)
+            return
         if topic == REQUESTS.name:
             self._asked.append((record, self.world.loop.time()))
             attempt = int(record.headers.get("attempt", b"0"))
@@ -93,7 +101,7 @@ class Invariants:
         self.world.touch(name)
 
     def _task(self, record: Record, name: str, value: dict[str, Any]) -> None:
-        kind = record.topic.removeprefix("glassbox.judge.")
+        kind = _KINDS[record.topic]
         self._tasks.add((kind, name, value["request_digest"], value["intake_run"]))
         if kind == "grounding":
             self._may_kill[name] += KILLS
@@ -181,7 +189,7 @@ class Invariants:
         """Below a committed offset the effect of every record stands."""
         check = _DONE.get(group.role, Invariants._answered)
         for record in self.world.log.read(where)[before:after]:
-            if (*where, record.offset) not in self._dead and not check(self, record):
+            if _position(record) not in self._dead and not check(self, record):
                 role = group.role if group.role in _DONE else "a judge"
                 self.break_(f"a commit of {role} passed open work", *where, record.offset)
 
@@ -189,13 +197,15 @@ class Invariants:
         name, content = _identity(record)
         if content is None:
             return False
+        if record.topic == REQUESTS.name and _position(record) in self._moved:
+            return True
         if self._record_is_of(name, content):
             return True
         return bool(self._digests.get((name, content)))
 
     def _answered(self, record: Record) -> bool:
         task = parsed(record.value or b"{}")
-        kind = record.topic.removeprefix("glassbox.judge.")
+        kind = _KINDS[record.topic]
         return (task["evaluation_id"], kind, task["request_digest"]) in self._judged
 
     def _closed(self, record: Record) -> bool:
@@ -254,8 +264,8 @@ class Invariants:
         consumer = member.consumer
         if isinstance(consumer, JoinConsumer):
             held += len(consumer.join._open) + len(consumer.join._closing)
-        elif isinstance(consumer, Pool):
-            held += consumer.size - consumer._slots._value
+        elif isinstance(consumer, Lanes):
+            held += sum(pool.slots.held for pool in consumer.of.values() if isinstance(pool, Pool))
         elif isinstance(consumer, CommitQueue):
             held += len(consumer._queue) + consumer._working
         if held:
@@ -292,6 +302,12 @@ class Invariants:
             self.counts["incomplete"] += 1
 
 
+def _position(record: Record) -> Position:
+    """Where a record stands, a moved request where its producer put it."""
+    source = source_of(record)
+    return source.topic, source.partition, source.offset
+
+
 def _identity(record: Record) -> tuple[str, bytes | None]:
     assert record.key is not None
     assert record.value is not None
@@ -312,9 +328,11 @@ _DONE = {
     "committer": Invariants._settled,
 }
 
+_KINDS = {judge_topic(kind, bulk=bulk).name: kind for kind in requests.KINDS for bulk in (False, True)}
 _READERS: dict[str, Any] = {
     REQUESTS.name: None,
-    **{f"glassbox.judge.{kind}": Invariants._task for kind in requests.KINDS},
+    BULK_REQUESTS.name: None,
+    **dict.fromkeys(_KINDS, Invariants._task),
     RESULTS.name: Invariants._result,
     SCORECARDS.name: Invariants._scorecard,
     RECEIPTS.name: Invariants._receipt,

@@ -18,10 +18,12 @@ from streams.clock import monotonic
 from streams.committer import CommitQueue, Committer
 from streams.intake import Intake
 from streams.joiner import MARKER_TTL_MS, Join, Marker
+from streams.lanes import request_lanes, task_lanes
 from streams.ports import Record, SendFailed
-from streams.reading import Consumer, JoinConsumer, Pool
-from streams.starts import Note, Starts
-from streams.topics import CLOSED, REQUESTS, RESULTS, SCORECARDS, Topic, judge_topic
+from streams.reading import Consumer, JoinConsumer
+from streams.shares import Shares
+from streams.starts import Note
+from streams.topics import BULK_REQUESTS, CLOSED, REQUESTS, RESULTS, SCORECARDS, Topic, judge_topic
 from streams.worker import Worker
 from tests.simulation import requests
 from tests.simulation.group import Member
@@ -33,13 +35,15 @@ RESERVE = 3
 T = TypeVar("T")
 _ID_KEY = b"k" * 32
 
-TOPICS: Mapping[str, Topic] = {
-    "intake": REQUESTS,
-    **{kind: judge_topic(kind) for kind in requests.KINDS},
-    "join": RESULTS,
-    "committer": SCORECARDS,
+TOPICS: Mapping[str, tuple[Topic, ...]] = {
+    "intake": (REQUESTS, BULK_REQUESTS),
+    **{kind: (judge_topic(kind), judge_topic(kind, bulk=True)) for kind in requests.KINDS},
+    "join": (RESULTS,),
+    "committer": (SCORECARDS,),
 }
-"""Role -> the topic that it reads."""
+"""Role -> the topics that it reads, the bulk lane's last."""
+RATE = 0.02
+"""Requests a second within a tenant's share: few enough that most plans have requests in both lanes."""
 
 
 @dataclass
@@ -153,9 +157,12 @@ class SimBacklog:
 
     world: World
 
-    async def lags(self, before: int) -> bool:
+    async def lags(self, before: int, *, bulk: bool) -> bool:
         for group in self.world.judges():
+            topic = judge_topic(group.role, bulk=bulk).name
             for where in group.where:
+                if where[0] != topic:
+                    continue
                 left = self.world.log.read(where)[group.offsets.committed.get(where, 0) :]
                 if left and left[0].timestamp < before:
                     self.world.faults["admission waits"] += 1
@@ -223,9 +230,10 @@ def make_consumer(member: Member) -> Consumer:
             requests.NEEDS,
             _ID_KEY,
             Admission(SimBacklog(world)),
+            Shares(RATE, 1, world.log.partitions),
             requests.RULES,
         )
-        return Pool(intake.handle, acks, in_flight, size=POOL)
+        return request_lanes(intake.handle, acks, in_flight, POOL)
     if role == "join":
         closed = SimClosedIds(world, outbox)
         member.recover = closed.recover
@@ -235,5 +243,4 @@ def make_consumer(member: Member) -> Consumer:
         return CommitQueue(committer, in_flight.spawn)
     assert role in KINDS
     worker = Worker(role, SimJudge(world, member, role).answer, outbox, world.vault, SimDocuments(world))
-    starts = Starts(SimNotes(member), reserve=RESERVE)
-    return Pool(worker.handle, acks, in_flight, size=POOL, starts=starts, give_up=worker.give_up)
+    return task_lanes(role, worker.handle, worker.give_up, acks, in_flight, POOL, SimNotes(member), RESERVE)

@@ -29,10 +29,10 @@ def run(plan: Plan, trace: Callable[[str], None] | None = None) -> Outcome:
     with remembered():
         world = World(plan, trace)
         invariants = Invariants(world)
-        for role, topic in TOPICS.items():
+        for role, topics in TOPICS.items():
             if role == "structure" and not plan.has("policy"):
                 continue  # only the other policy asks for it
-            world.groups[role] = Group(world, role, topic, plan.sizes[role], make_consumer, invariants.committed)
+            world.groups[role] = Group(world, role, topics, plan.sizes[role], make_consumer, invariants.committed)
         for group in world.groups.values():
             group.begin()
         world.begin()

@@ -56,7 +56,7 @@ class MemoryOutbox:
 class NoBacklog:
     """Judges that have nothing left to do."""
 
-    async def lags(self, before: int) -> bool:
+    async def lags(self, before: int, *, bulk: bool) -> bool:
         return False
 
 

@@ -10,7 +10,7 @@ from streams.access import access, acls
 from streams.admin import Admin, Found, check_topics, create_topics, differences
 from streams.clients import Broker, BrokerError
 from streams.roles import ROLES
-from streams.topics import CLOSED, RECEIPTS, REQUESTS, RESULTS, TOPICS, judge_topic, topics
+from streams.topics import BULK_REQUESTS, CLOSED, RECEIPTS, REQUESTS, RESULTS, TOPICS, judge_topic, topics
 from tests.kafka import Kafka
 from tests.pipeline import until
 
@@ -99,9 +99,10 @@ def test_every_topic_has_its_writers_and_its_readers() -> None:
     for topic in topics(["citations"]):
         assert any(topic in needs.writes for needs in (*roles, *people)), topic
         assert any(topic in needs.reads for needs in (*roles, *people)), topic
-    assert table["citations"].reads == (judge_topic("citations"),)
+    assert table["citations"].works_on == (judge_topic("citations"), judge_topic("citations", bulk=True))
 
 
-def test_nobody_but_intake_reads_requests() -> None:
-    readers = {acl.user for acl in acls() if acl.name == REQUESTS.name and "READ" in acl.operations}
-    assert readers == {"intake"}
+def test_nobody_but_intake_and_the_catalogue_reads_requests() -> None:
+    asked = (REQUESTS.name, BULK_REQUESTS.name)
+    readers = {acl.user for acl in acls() if acl.name in asked and "READ" in acl.operations}
+    assert readers == {"intake", "catalogue"}

@@ -18,6 +18,7 @@ from ledger.port import StoredRequest
 from ledger.store import FolderStore
 from streams.admission import Admission
 from streams.intake import Intake
+from streams.shares import Shares
 from streams.topics import DEAD_LETTERS, JUDGE, RECEIPTS, RESULTS, judge_topic
 from tests.streams.doubles import Feed, MemoryOutbox, NoBacklog
 from tests.streams.events import POLICIES
@@ -41,7 +42,8 @@ class Bench:
         self.outbox, self.feed = MemoryOutbox(), Feed(REQUESTS)
         self.vault = EvidenceVault(FolderStore(folder))
         needs = {kind: frozenset(("query", "answer", "retrieved_passages")) for kind in KINDS}
-        self.intake = Intake(self.outbox, self.vault, POLICIES, "offline", needs, b"k" * 32, Admission(NoBacklog()))
+        admission, shares = Admission(NoBacklog()), Shares(rate=1, burst=1000, partitions=1)
+        self.intake = Intake(self.outbox, self.vault, POLICIES, "offline", needs, b"k" * 32, admission, shares)
 
     async def give(self, value: bytes | None) -> None:
         record, token = self.feed.next(value)

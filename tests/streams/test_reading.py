@@ -5,6 +5,7 @@ import asyncio
 from streams.acks import OrderedAcks, Token
 from streams.ports import Record
 from streams.reading import InFlight, Pool
+from streams.slots import Slots
 
 
 async def test_work_that_was_cancelled_before_its_first_step_keeps_no_slot() -> None:
@@ -13,7 +14,7 @@ async def test_work_that_was_cancelled_before_its_first_step_keeps_no_slot() -> 
     async def handle(record: Record, token: Token) -> None:
         handled.append(record.offset)
 
-    pool = Pool(handle, acks, in_flight, size=1)
+    pool = Pool(handle, acks, in_flight, Slots(1))
     for generation in (1, 2, 3):
         acks.assign(generation)
         token = acks.take("topic", 0, 0, generation, lambda: None)

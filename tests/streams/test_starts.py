@@ -7,6 +7,7 @@ import pytest
 from streams.acks import OrderedAcks, Token
 from streams.ports import Record
 from streams.reading import InFlight, Pool
+from streams.slots import Slots
 from streams.starts import LAST_START, Note, Starts, Where
 
 WHERE = ("tasks", 0)
@@ -125,7 +126,7 @@ async def test_what_is_guarded_runs_alone_and_what_kills_is_answered() -> None:
         assert not running
         given_up.append(record.offset)
 
-    pool = Pool(handle, acks, in_flight, size=3, starts=Starts(notes, reserve=8), give_up=give_up)
+    pool = Pool(handle, acks, in_flight, Slots(3), starts=Starts(notes, reserve=8), give_up=give_up)
     for offset in range(6):
         token = acks.take(*WHERE, offset, 1, lambda: None)
         assert token is not None
