@@ -56,7 +56,8 @@ class KafkaBacklog:
 
     def _left(self, kind: str, consumer: Consumer) -> int:
         lanes = (self._open(judge_topic(kind, bulk=bulk).name, consumer) for bulk in (False, True))
-        return sum(high - oldest.offset for lane in lanes for oldest, high in lane)
+        # the embedded broker says that a partition ends within its last batch: of that one it counts too few
+        return sum(max(0, high - oldest.offset) for lane in lanes for oldest, high in lane)
 
     def _open(self, topic: str, consumer: Consumer) -> Iterator[tuple[TopicPartition, int]]:
         """Each partition at its oldest task without an acknowledgement, and the offset after its last task."""

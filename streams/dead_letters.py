@@ -5,6 +5,7 @@ Headers are short UTF-8 strings and never quote the evaluation.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -12,6 +13,8 @@ from glassbox.contract.events import Source, rfc3339
 from streams import metrics
 from streams.ports import Outbox, Record, TooLarge
 from streams.topics import DEAD_LETTERS
+
+log = logging.getLogger("glassbox.streams")
 
 Code = Literal[
     "contract", "too_large", "id_reused", "request_lost", "erased", "bad_task", "bad_result", "bad_entry", "refused"
@@ -86,3 +89,4 @@ async def bury(
         key = f"{where.topic}/{where.partition}/{where.offset}".encode()
         await outbox.send(DEAD_LETTERS, key, None, headers=named, partition=record.partition)
     metrics.DEAD_LETTERS.labels(reason=reason.code).inc()
+    log.warning("dead letter: %s%s", reason.code, f" ({reason.field})" if reason.field else "")

@@ -266,7 +266,8 @@ def _context(carrier: Carrier | None, from_producer: bool = False) -> Context:
     found = _span_context(context)
     if not (from_producer and found.is_valid):
         return context
-    state = found.trace_state.delete(PRODUCER).add(PRODUCER, format_span_id(found.span_id))
+    state, name = found.trace_state, format_span_id(found.span_id)
+    state = state.update(PRODUCER, name) if PRODUCER in state else state.add(PRODUCER, name)
     marked = SpanContext(found.trace_id, found.span_id, True, found.trace_flags, state)
     return set_span_in_context(NonRecordingSpan(marked), Context())
 

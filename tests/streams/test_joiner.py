@@ -8,6 +8,7 @@ import pytest
 
 from glassbox.contract.events import ENTRY, Announced, Claim, DeadlinePassed, Judged, Scorecard
 from glassbox.contract.verdict import KINDS
+from streams import metrics
 from streams.joiner import MARKER_TTL_MS, Join, Marker
 from streams.topics import DEAD_LETTERS, RESULTS, SCORECARDS
 from tests.streams.doubles import Feed, MemoryOutbox
@@ -165,3 +166,21 @@ async def test_what_cannot_be_read_is_a_dead_letter(bench: Bench) -> None:
     (letter,) = bench.outbox.on(DEAD_LETTERS)
     assert letter.headers["reason"] == "bad_result"
     assert bench.feed.acknowledged == [0]
+
+
+def shown(metric: Any) -> float:
+    return float(metric._value.get())
+
+
+async def test_gauges_show_the_oldest_evaluation_and_how_late_it_is() -> None:
+    bench = Bench()
+    await bench.give(announced("e1", deadline_s=10), at=NOW)
+    await bench.give(announced("e2", deadline_s=900), at=NOW + 12_500)
+    bench.join.measure()
+    assert shown(metrics.OPEN_WINDOWS) == 2
+    assert 12.5 <= shown(metrics.OLDEST_WINDOW_SECONDS) < 72.5  # and what the test itself took
+    assert 2.5 <= shown(metrics.OVERDUE_SECONDS) < 62.5
+    await bench.give(*(judged(kind, 0.9, "e1") for kind in KINDS), at=NOW + 13_000)
+    bench.join.measure()
+    assert shown(metrics.OPEN_WINDOWS) == 1
+    assert shown(metrics.OVERDUE_SECONDS) == 0

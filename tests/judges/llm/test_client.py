@@ -95,7 +95,10 @@ async def test_a_malformed_answer_is_asked_again_once_as_the_next_sample(script,
     session = client.session(soon())
     assert (await session.chat(ASK, Number)).number == 7
     assert [(call.sample, call.rejected) for call in session.calls] == [(0, "malformed_output"), (1, None)]
-    assert client.stats.retries == {"malformed_output": 1}
+    assert client.stats.retries == client.stats.failures == {"malformed_output": 1}
+    usages = [call.answer.usage for call in session.calls]
+    assert client.stats.prompt_tokens == sum(usage.prompt_tokens for usage in usages) > 0
+    assert client.stats.completion_tokens == sum(usage.completion_tokens for usage in usages) > 0
 
 
 async def test_an_answer_that_stays_malformed_fails(script, connect):
