@@ -66,6 +66,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoR
         yield broker
 
 
-# A busy machine is not a slow function: speed is measured in tests/bench.
-hypothesis.settings.register_profile("default", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile(
+    "default",
+    deadline=None,  # a busy machine is not a slow function: speed is measured in tests/bench
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize=os.environ.get("CI") == "true",  # what new examples find is found where somebody looks, not by chance
+)
 hypothesis.settings.load_profile("default")
