@@ -19,9 +19,10 @@ from tests.pipeline import Pipeline, request, until
 COUNT = 500
 
 
-@pytest.fixture(params=EITHER)
-def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pipeline]:
-    made = Pipeline(tmp_path, broker=request.getfixturevalue("kafka").empty() if request.param == "kafka" else None)
+@pytest.fixture(scope="module", params=EITHER)
+def pipeline(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    broker = request.getfixturevalue("kafka").empty() if request.param == "kafka" else None
+    made = Pipeline(tmp_path_factory.mktemp("killed"), broker=broker)
     try:
         made.start()
         yield made
@@ -31,7 +32,7 @@ def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pipelin
 
 async def records(folder: Path, names: list[str]) -> dict[str, str]:
     """Evaluation id -> trust of each scorecard on the ledger, after an audit of the whole log. The log holds the
-    policies and these scorecards, and nothing besides."""
+    policies and these scorecards, and nothing besides: this is the first that the pipeline was asked."""
     log = MerkleLog.reader(folder / "ledger")
     try:
         audit = await log.audit([Settings(data_dir=folder).signing_key().verifier])
@@ -44,7 +45,7 @@ async def records(folder: Path, names: list[str]) -> dict[str, str]:
 
 
 @pytest.mark.timeout(240)
-def test_each_role_killed_once_loses_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_each_role_killed_once_loses_nothing(pipeline: Pipeline) -> None:
     names = [f"e{n}" for n in range(COUNT)]
     share = COUNT // len(ROLES) + 1
     with pipeline.watching() as read:
@@ -60,12 +61,12 @@ def test_each_role_killed_once_loses_nothing(pipeline: Pipeline, tmp_path: Path)
     assert set(settled.receipts) == set(names)
     assert {name: len(digests) for name, digests in settled.digests.items()} == dict.fromkeys(names, 1)
     assert [letter["reason"] for letter in settled.dead.values()] == ["contract"]
-    standing = asyncio.run(records(tmp_path / "data", names))
+    standing = asyncio.run(records(pipeline.folder / "data", names))
     assert set(standing) == set(names)
     assert set(standing.values()) == {"0.960000"}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_two_workers_share_and_one_takes_over(pipeline: Pipeline) -> None:
     pipeline.start(["terminology-2"])
 

@@ -83,9 +83,16 @@ async def test_concurrent_calls_share_batches_of_similar_size():
 
 
 async def test_equal_items_of_concurrent_calls_are_run_once():
-    model = Model()
-    assert await outcomes(batcher(model), [[3, 4, 3], [4, 3], [5]]) == [[9, 16, 9], [16, 9], [25]]
-    assert model.batches == [[5, 4, 3]]
+    model = Model(gate=threading.Event())
+    batching = batcher(model)
+    first = asyncio.create_task(batching.submit([7]))
+    await entered(model)
+    others = [asyncio.create_task(batching.submit(items)) for items in ([3, 4, 3], [4, 3], [5])]
+    await asyncio.sleep(0.05)
+    model.gate.set()
+    assert await asyncio.gather(first, *others) == [[49], [9, 16, 9], [16, 9], [25]]
+    assert model.batches == [[7], [5, 4, 3]]
+    await batching.close()
 
 
 async def test_uniform_batches_hold_one_size():
