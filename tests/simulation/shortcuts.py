@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -91,12 +92,14 @@ _REMEMBERED: Sequence[tuple[Any, str, Any]] = (
 @contextmanager
 def remembered() -> Iterator[None]:
     """The product's code with these in place."""
+    logging.disable()  # the trace of a schedule says more
     before = [(where, name, getattr(where, name)) for where, name, _ in _REMEMBERED]
     try:
         for where, name, value in _REMEMBERED:
             setattr(where, name, value)
         yield
     finally:
+        logging.disable(logging.NOTSET)
         for where, name, value in before:
             setattr(where, name, value)
 
