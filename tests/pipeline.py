@@ -30,7 +30,7 @@ from glassbox.cli.wiring import own_kinds
 from glassbox.contract.policy import load_policies
 from streams.admin import create_topics, wait_for_broker
 from streams.broker import embedded_broker_command
-from streams.clients import Broker, reader
+from streams.clients import Broker, BrokerError, reader
 from streams.roles import ROLES
 from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS, topics
 
@@ -133,7 +133,10 @@ class Pipeline:
             config = self._base.get("GLASSBOX_CONFIG")
             policies = load_policies(Path(config).read_text() if config else "").values()
             create_topics(self.broker, topics(own_kinds(policies)))
-            register(self.broker, policies)
+            try:
+                register(self.broker, policies)
+            except BrokerError:  # new topics on a busy machine: some have no leader for longer than a producer waits
+                register(self.broker, policies)
         for name in names:
             self.start_role(name)
         for name in names:

@@ -29,6 +29,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from glassbox.cli.children import stop_all
+from glassbox.cli.errors import UNABLE
 from glassbox.cli.publish import Publisher
 from glassbox.contract.record import record_digest
 from glassbox.settings import Settings
@@ -251,12 +252,13 @@ class Gates:
         """Start again what stopped because it could not go on; whatever else ends is a fault of the product."""
         for name, child in self.pipeline.roles.items():
             code = child.exit_code
-            if code in (AGAIN, KILLED_BY_TASK):
-                (self.revived if code == AGAIN else self.killed)[name] += 1
+            no_broker = code == UNABLE and "no broker answers" in child.last_line()  # when it was started
+            if no_broker or code in (AGAIN, KILLED_BY_TASK):
+                (self.killed if code == KILLED_BY_TASK else self.revived)[name] += 1
                 print(f"{name} is started again: {child.last_line()}")  # noqa: T201
                 self.pipeline.start_role(name)
-            fine = None, AGAIN, KILLED_BY_TASK, 0, -signal.SIGKILL
-            assert code in fine, f"{name}: {code}: {child.log.read_text()[-2000:]}"
+            fine = no_broker or code in (None, AGAIN, KILLED_BY_TASK, 0, -signal.SIGKILL)
+            assert fine, f"{name}: {code}: {child.log.read_text()[-2000:]}"
 
     def backlog(self) -> dict[str, int]:
         """Group -> messages of its topic that it has not committed; those that have none are left out."""

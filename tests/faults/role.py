@@ -26,10 +26,12 @@ from typing import Any, NoReturn
 
 import tests.faults.wrong_clock  # noqa: F401  # isort: skip — before any module takes what it changes
 import streams.faust_app
+from glassbox.cli.errors import UNABLE, say
 from glassbox.cli.worker import RoleProcess
 from glassbox.contract.verdict import Method, Scored
 from glassbox.settings import Settings
 from judges.port import NEEDS, Case, Judge, Judgement
+from streams.clients import BrokerError
 from streams.topics import DEAD_LETTERS, Topic
 from tests.faults import KILLED_BY_TASK
 from tests.streams.events import newer
@@ -94,4 +96,8 @@ if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     if {"FAULT_DIES", "FAULT_NEWER"} & os.environ.keys():
         streams.faust_app.FaustOutbox = FaultyOutbox  # type: ignore[misc]
-    sys.exit(asyncio.run(FaultyRole(sys.argv[1], Settings.load()).run()))
+    try:
+        sys.exit(asyncio.run(FaultyRole(sys.argv[1], Settings.load()).run()))
+    except BrokerError as error:  # as the command does
+        say(str(error))
+        sys.exit(UNABLE)
