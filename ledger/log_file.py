@@ -7,7 +7,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ledger.merkle import Node
@@ -160,6 +160,26 @@ class LogFile:
     def add_checkpoint(self, tree_size: int, note: str) -> None:
         self._db.execute("INSERT INTO checkpoints (tree_size, note) VALUES (?, ?)", (tree_size, note))
 
+    def copy_to(self, folder: Path) -> None:
+        """Copy the log as it stands at one moment, also while a committer writes, into a folder that has none.
+
+        A copy of the files would lack what is still in SQLite's write-ahead log, or tear. The other folder is locked
+        meanwhile, as by a committer. Raises LedgerUnavailable.
+        """
+        lock = _take_lock(folder)
+        try:
+            target, part = folder / FILE_NAME, folder / f"{FILE_NAME}.part"
+            if target.exists():
+                raise LedgerUnavailable(f"there is a ledger at {target}: move it away first, it is never written over")
+            part.unlink(missing_ok=True)
+            with sqlite_trouble(str(part)):
+                with closing(sqlite3.connect(part)) as copy:
+                    self._db.backup(copy)
+                part.rename(target)
+                _sync(folder)
+        finally:
+            os.close(lock)
+
     def close(self) -> None:
         if hasattr(self, "_db"):
             self._db.close()
@@ -192,6 +212,15 @@ def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
         check_same_thread=False,
         timeout=_BUSY_MS / 1000,
     )
+
+
+def _sync(folder: Path) -> None:
+    """Make a new name in it outlive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _take_lock(folder: Path) -> int:

@@ -16,6 +16,7 @@ from glassbox.cli import (
     erase,
     judge,
     keys,
+    ledger,
     policy,
     proof,
     recompute,
@@ -62,6 +63,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
+app.add_typer(ledger.app, name="ledger")
 app.add_typer(replay.app, name="replay")
 app.add_typer(keys.app, name="keys")
 app.add_typer(catalogue.app, name="catalogue")

@@ -17,29 +17,33 @@ from typing import Any, get_args
 import yaml
 
 from glassbox.contract.events import Source
+from glassbox.contract.verdict import KINDS
 from streams.access import access
 from streams.dead_letters import Code, Reason, headers
 from streams.topics import (
+    BULK_REQUESTS,
     CLOSED,
     DEAD_LETTERS,
-    JUDGE,
     RECEIPTS,
     REQUESTS,
     RESULTS,
     SCORECARDS,
+    TOPICS,
     Topic,
+    judge_topic,
 )
 
 DEFAULT_FILE = Path("docs/asyncapi.yaml")
 
-MESSAGES: dict[Topic, tuple[str, ...]] = {
-    REQUESTS: ("request",),
-    **dict.fromkeys(JUDGE.values(), ("judge-task",)),
+_STAND_ON = {
+    **dict.fromkeys((REQUESTS, BULK_REQUESTS), ("request",)),
+    **{judge_topic(kind, bulk=bulk): ("judge-task",) for kind in KINDS for bulk in (False, True)},
     RESULTS: ("announced", "judged", "deadline-passed"),
     SCORECARDS: ("scorecard", "claim", "reference", "policy-registration"),
     RECEIPTS: ("receipt",),
     DEAD_LETTERS: ("dead-letter", "dead-letter-note"),
 }
+MESSAGES = {topic: _STAND_ON[topic] for topic in TOPICS if topic != CLOSED}
 """What stands on each topic, by the name of its schema in docs/schemas; a dead letter holds foreign bytes. The join's
 changelog is nobody else's."""
 
@@ -60,7 +64,11 @@ _HEADERS = {
     "evaluation_id": "The evaluation, where it is known.",
     "tenant": "Whose it is, where it is known.",
 }
-_REDRIVEN = ("attempt", "original")
+_ON_REQUESTS = {
+    "attempt": "How often the request was redriven.",
+    "original": "Where it stood at first, TOPIC/PARTITION/OFFSET, if it was.",
+    "moved_from": "On the bulk lane: where on glassbox.requests intake took it from, PARTITION/OFFSET.",
+}
 _NOTE = {
     "action": "What was done about the letter.",
     "letter": "Where the letter stands on this topic, PARTITION/OFFSET.",
@@ -125,6 +133,8 @@ def _described(topic: Topic) -> dict[str, Any]:
 
 
 _KEYS = {
+    BULK_REQUESTS: "As glassbox.requests, for what no other producer is to wait for; intake moves here, as it is, what "
+    "a tenant asks beyond its share.",
     REQUESTS: "Any key; the evaluation id keeps the order of requests under one id.",
     RESULTS: "The key is the evaluation id; it goes to partition murmur2(key) modulo the number of partitions, as "
     "Kafka's own clients have it.",
@@ -154,7 +164,7 @@ def _message(name: str) -> dict[str, Any]:
         made["headers"] = {"type": "object", "properties": _text(_NOTE), "required": ["action", "letter", "at"]}
         return {**made, "summary": "Without a value: what an operator did about a letter."}
     if name == "request":
-        made["headers"]["properties"] |= _text({key: _HEADERS[key] for key in _REDRIVEN})
+        made["headers"]["properties"] |= _text(_ON_REQUESTS)
     reference = {"$ref": f"schemas/{name}.json"}
     return {**made, "payload": {"schemaFormat": "application/schema+json;version=draft-2020-12", "schema": reference}}
 
