@@ -1,0 +1,43 @@
+"""The alert rules as shipped: what promtool says of them, and that each can be acted on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from streams.roles import ROLES
+from tests.operations.prometheus import CONFIG, RULES, alerts, promtool
+
+UNIT_TESTS = Path(__file__).parent / "alerts_test.yml"
+
+
+@pytest.mark.usefixtures("prometheus_installed")
+def test_prometheus_takes_configuration_and_rules() -> None:
+    promtool("check", "config", str(CONFIG))
+    promtool("check", "rules", "--lint-fatal", str(RULES))
+
+
+@pytest.mark.usefixtures("prometheus_installed")
+def test_each_alert_fires_when_it_should_and_only_then() -> None:
+    promtool("test", "rules", str(UNIT_TESTS))
+
+
+def test_every_alert_has_a_unit_test_and_says_where_its_runbook_is() -> None:
+    tested = {
+        case["alertname"]
+        for test in yaml.safe_load(UNIT_TESTS.read_text())["tests"]
+        for case in test["alert_rule_test"]
+        if case["exp_alerts"]
+    }
+    assert tested == {alert["alert"] for alert in alerts()}
+    for alert in alerts():
+        assert alert["annotations"]["runbook_url"] == f"docs/operations.md#{alert['alert'].lower()}"
+        assert alert["labels"]["severity"] in ("page", "ticket")
+
+
+def test_prometheus_looks_at_every_role() -> None:
+    (job,) = yaml.safe_load(CONFIG.read_text())["scrape_configs"]
+    (found,) = job["dns_sd_configs"]
+    assert set(ROLES) <= set(found["names"])
