@@ -1,5 +1,5 @@
-# One image for every role: `docker run glassbox worker ROLE`. Target `cpu` holds the base install, without torch; target
-# `gpu` has the models too, for the workers that run them themselves (calibration, structure).
+# One image for every role: `docker run glassbox worker ROLE`. Target `cpu` has what every role needs, without torch;
+# target `gpu` has the models too, for the workers that run them themselves (calibration, structure).
 FROM python:3.12-slim-bookworm AS tools
 WORKDIR /src
 RUN python -m venv /opt/venv
@@ -9,14 +9,14 @@ ENV UV_PYTHON=/opt/venv/bin/python UV_NO_CACHE=1 UV_COMPILE_BYTECODE=1
 
 # Our source comes after the libraries, so that a change to it leaves their layer alone.
 FROM tools AS build-cpu
-COPY requirements/base.txt requirements/
-RUN /opt/venv/bin/uv pip install --require-hashes -r requirements/base.txt
+COPY requirements/cpu.txt requirements/
+RUN /opt/venv/bin/uv pip install --require-hashes -r requirements/cpu.txt
 COPY . .
 RUN /opt/venv/bin/uv pip install --no-deps --no-build-isolation .
 
 FROM tools AS build-gpu
-COPY requirements/models.txt requirements/
-RUN /opt/venv/bin/uv pip install --require-hashes -r requirements/models.txt
+COPY requirements/gpu.txt requirements/
+RUN /opt/venv/bin/uv pip install --require-hashes -r requirements/gpu.txt
 COPY . .
 RUN /opt/venv/bin/uv pip install --no-deps --no-build-isolation .
 

@@ -62,7 +62,9 @@ lock: $(VENV)/bootstrap.stamp
 	@git diff --quiet requirements/bootstrap.txt && touch $(VENV)/bootstrap.stamp || true  # or the next make starts anew
 	$(LOCK) pyproject.toml --all-extras -c requirements/bootstrap.txt -o requirements/dev.txt $(ARGS)
 	$(LOCK) pyproject.toml -c requirements/dev.txt -o requirements/base.txt $(ARGS)
-	$(LOCK) pyproject.toml --extra models -c requirements/dev.txt -o requirements/models.txt $(ARGS)
+	$(LOCK) pyproject.toml --extra fabric --extra postgres -c requirements/dev.txt -o requirements/cpu.txt $(ARGS)
+	$(LOCK) pyproject.toml --extra fabric --extra postgres --extra models -c requirements/dev.txt \
+		-o requirements/gpu.txt $(ARGS)
 	$(LOCK) requirements/hfc.in --override requirements/hfc.in -o requirements/hfc.txt $(ARGS)
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.txt

@@ -109,11 +109,11 @@ def test_image_gets_every_package() -> None:
     assert {*packages["packages"], "pyproject.toml", "LICENSE", "requirements"} == set(let_through)
 
 
-def test_the_image_for_gpus_has_the_versions_that_the_tests_ran() -> None:
+def test_images_have_the_versions_that_the_tests_ran() -> None:
     def pins(name: str) -> set[str]:
         return set(re.findall(r"^\S+==\S+", (ROOT / "requirements" / name).read_text(), re.M))
 
-    assert pins("base.txt") < pins("models.txt") < pins("dev.txt")
+    assert pins("base.txt") < pins("cpu.txt") < pins("gpu.txt") < pins("dev.txt")
 
 
 # Every mount read only but one folder, which stands at /mnt; then an ordinary user, who may still read everything.
