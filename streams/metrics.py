@@ -47,6 +47,7 @@ SCORECARDS = Counter("glassbox_scorecards", "Scorecards that the join closed", [
 EVALUATION_SECONDS = Histogram(
     "glassbox_evaluation_seconds", "Append time of the announcement to that of the closing event", buckets=_SECONDS
 )
+FOREIGN_MARKERS = Gauge("glassbox_foreign_markers", "Messages in the changelog of closed ids that are none")
 OPEN_WINDOWS = Gauge("glassbox_open_windows", "Evaluations that wait for a verdict")
 OLDEST_WINDOW_SECONDS = Gauge("glassbox_oldest_window_seconds", "Age of the oldest open evaluation")
 OVERDUE_SECONDS = Gauge("glassbox_window_overdue_seconds", "How far an open evaluation is past its deadline, at most")
@@ -113,7 +114,7 @@ class EndpointCollector(Collector):
         tokens.add_metric([*kind, "prompt"], stats.prompt_tokens)
         tokens.add_metric([*kind, "completion"], stats.completion_tokens)
         failures = CounterMetricFamily(
-            "glassbox_llm_failures", "Calls without an answer that could be used", labels=["kind", "cause"]
+            "glassbox_llm_failures", "Attempts that brought no answer which could be used", labels=["kind", "cause"]
         )
         for cause, count in stats.failures.items():
             failures.add_metric([*kind, cause], count)
