@@ -33,7 +33,7 @@ from streams.ports import Record, SendFailed, TooLarge
 from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
 from streams.security import Security
 from streams.starts import Note, Where
-from streams.topics import BULK_REQUESTS, MESSAGE_MAX, REQUESTS, Topic, partition_of
+from streams.topics import BULK_REQUESTS, CLOSED, MESSAGE_MAX, REQUESTS, Topic, partition_of
 
 log = logging.getLogger("glassbox.streams")
 
@@ -121,14 +121,12 @@ class FaustOutbox:
         if partition is None:
             partition = partition_of(raw_key or b"", self._partitions)
         named = {**tracing.headers(), **(headers or {})}
+        encoded = [(name, text.encode()) for name, text in named.items()] or None
         try:
+            # past Faust's topic, which makes three objects and a callback of each message for sensors that nobody reads
+            producer = await self._app.maybe_start_producer()
             # the first await hands over to the producer, the second waits for the broker
-            sent = await self.channel(topic).send(
-                key=raw_key,
-                value=value,
-                partition=partition,
-                headers=[(name, text.encode()) for name, text in named.items()] or None,
-            )
+            sent = await producer.send(topic.name, raw_key, value, partition, None, encoded)
             metadata = await sent
         except MessageSizeTooLargeError as error:
             raise TooLarge(str(error)) from None
@@ -141,35 +139,52 @@ class FaustOutbox:
 
 
 class FaustClosedIds:
-    """`joiner.ClosedIds` on a Faust table: in memory, rebuilt from its changelog."""
+    """`joiner.ClosedIds` on a Faust table: in memory, rebuilt from its changelog.
 
-    def __init__(self, app: faust.App, partitions: int) -> None:
-        self._partitions = partitions
-        # no value_type: with dict, recovery breaks
-        self._table = app.Table("closed", partitions=partitions, key_type=str)
+    The table holds bytes, which are read here: what Faust cannot read, it waits for in vain.
+    """
+
+    def __init__(self, app: faust.App, outbox: FaustOutbox, partitions: int) -> None:
+        self._outbox, self._partitions = outbox, partitions
+        self._table = app.Table("closed", partitions=partitions, key_type=bytes, value_type=bytes)
         self._index: dict[int, dict[str, Marker]] = {}
         self._table.on_recover(self._recovered)
 
     async def _recovered(self) -> None:
-        self._index = {}
-        for evaluation_id, value in self._table.items():
+        self._index, foreign = {}, 0
+        for key, value in self._table.items():
+            found = Marker.decode(key, value)
+            if found is None:
+                foreign += 1
+                continue
+            evaluation_id, marker = found
             partition = partition_of(evaluation_id.encode(), self._partitions)
-            self._index.setdefault(partition, {})[evaluation_id] = Marker(*value)
+            self._index.setdefault(partition, {})[evaluation_id] = marker
+        metrics.FOREIGN_MARKERS.set(foreign)
+        if foreign:
+            log.error(
+                "%d messages of %s are none of ours and were passed over: see who else may write there "
+                "(`glassbox topics acls` lists who needs to)",
+                foreign,
+                CLOSED.name,
+            )
 
     def get(self, evaluation_id: str) -> Marker | None:
         return self._index.get(partition_of(evaluation_id.encode(), self._partitions), {}).get(evaluation_id)
 
     async def mark(self, evaluation_id: str, partition: int, marker: Marker) -> None:
-        value = [marker.request_digest, marker.appended_at, marker.offset]
-        self._table.data[evaluation_id] = value
+        key, value = marker.encode(evaluation_id)
+        self._table.data[key] = value
         self._index.setdefault(partition, {})[evaluation_id] = marker
         # Faust would send this in the background; the tokens must wait until the changelog has it
-        await self._table.send_changelog(partition, evaluation_id, value)
+        await self._outbox.send(CLOSED, key, value, partition=partition)
 
     def forget(self, evaluation_id: str, partition: int) -> None:
-        self._table.data.pop(evaluation_id, None)
-        self._index.get(partition, {}).pop(evaluation_id, None)
-        self._table.send_changelog(partition, evaluation_id, None, value_serializer="raw")
+        marker = self._index.get(partition, {}).pop(evaluation_id, None)
+        if marker is not None:
+            key, _ = marker.encode(evaluation_id)
+            self._table.data.pop(key, None)
+            self._table.send_changelog(partition, key, None)
 
     def oldest(self, partition: int, count: int) -> list[tuple[str, Marker]]:
         index = self._index.get(partition, {})
@@ -233,7 +248,7 @@ class Role:
         self.app, self.outbox, self._topics = app, outbox, topics
         self.acks, self.in_flight = acks, in_flight
         self._continuity = Continuity()
-        self.joined = False
+        self._assigned = False
         self._stopping = False
 
     def consume(self, consumer: Consumer) -> None:
@@ -264,14 +279,14 @@ class Role:
         async def assigned(_app: Any, assigned: set[TP], **_: Any) -> None:
             acks.assign(app.consumer_generation_id)
             metrics.ASSIGNED.set(sum(tp.topic == self._topics[0].name for tp in assigned))
-            self.joined = True
+            self._assigned = True
 
         async def revoked(_app: Any, revoked: set[TP], **_: Any) -> None:
             await self._settle(REVOKE_GRACE_S)
             reader.end()
             metrics.ASSIGNED.set(0)
             metrics.LAG.clear()
-            self.joined = False
+            self._assigned = False
 
         app.on_partitions_assigned.connect(cast(Any, assigned), weak=False)
         app.on_partitions_revoked.connect(cast(Any, revoked), weak=False)
@@ -287,6 +302,16 @@ class Role:
                 metrics.OLDEST_UNACKNOWLEDGED_SECONDS.set(acks.oldest_age())
 
         self._ticker = ticker
+
+    def waits_for(self) -> str | None:
+        """What keeps this role from its work, as a sentence; None where nothing does."""
+        if not self._assigned:
+            return "no partitions are assigned yet"
+        recovery = cast(Any, self.app.tables).recovery
+        if self.app.rebalancing or recovery.in_recovery or not recovery.completed.is_set():
+            left = sum(behind for behind in recovery.active_remaining().values() if behind > 0)
+            return f"reading has not begun, {left} messages of a changelog come first"
+        return None
 
     async def _first_missing(self, message: Any) -> int | None:
         """Faust can lose what it had fetched when its flow stops, around a recovery: an event that was never handed
@@ -311,7 +336,7 @@ class Role:
 
     def _lag(self) -> dict[tuple[str, int], int]:
         """(topic, partition) -> messages in the log that are not acknowledged, as far as the last fetch told."""
-        if not self.joined:
+        if not self._assigned:
             return {}
         high = {where: self.app.consumer.highwater(TP(*where)) for where in self.acks.positions()}
         return {where: max(0, (high[where] or done) - done) for where, done in self.acks.positions().items()}

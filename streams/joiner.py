@@ -7,6 +7,7 @@ and its closed marker too, so a restart rebuilds every open window by reading th
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -36,6 +37,22 @@ class Marker:
     request_digest: str
     appended_at: int
     offset: int
+
+    def encode(self, evaluation_id: str) -> tuple[bytes, bytes]:
+        """Key and value of its message in the changelog."""
+        return json.dumps(evaluation_id).encode(), json.dumps(
+            [self.request_digest, self.appended_at, self.offset]
+        ).encode()
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> tuple[str, Marker] | None:
+        """The closed id and its marker; None where a message is none of ours."""
+        try:
+            evaluation_id, (digest, appended_at, offset) = json.loads(key or b""), json.loads(value or b"")
+        except (ValueError, TypeError, RecursionError):
+            return None
+        kinds = isinstance(evaluation_id, str), isinstance(digest, str), type(appended_at) is int, type(offset) is int
+        return (evaluation_id, cls(digest, appended_at, offset)) if all(kinds) else None
 
 
 class ClosedIds(Protocol):

@@ -106,7 +106,7 @@ class RoleProcess:
         def ready() -> str | None:
             if self._loading is not None and not self._loading.done():
                 return "the judge's libraries are loading"
-            return self._trouble or (None if process.joined else "no partitions are assigned yet")
+            return self._trouble or process.waits_for()
 
         async with AsyncExitStack() as resources:
             resources.callback(tracing.start(role, release))
@@ -167,7 +167,7 @@ class RoleProcess:
             handle = observed("intake", intake.handle, from_producer=True)
             return request_lanes(handle, acks, in_flight, settings.worker_pool)
         if self.role == "join":
-            closed = FaustClosedIds(process.app, settings.broker().partitions)
+            closed = FaustClosedIds(process.app, process.outbox, settings.broker().partitions)
             return JoinConsumer(Join(process.outbox, closed, acks, spawn))
         if self.role == "committer":
             ledger = await self._ledger(resources)

@@ -184,3 +184,26 @@ async def test_gauges_show_the_oldest_evaluation_and_how_late_it_is() -> None:
     bench.join.measure()
     assert shown(metrics.OPEN_WINDOWS) == 1
     assert shown(metrics.OVERDUE_SECONDS) == 0
+
+
+def test_a_marker_is_read_from_the_changelog_as_it_was_written() -> None:
+    marker = Marker("a" * 64, 1_700_000_000_000, 7)
+    assert Marker.decode(*marker.encode("e1")) == ("e1", marker)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b'["a", 1, 2]'),
+        (b'"e1"', None),
+        (b"\xff", b'["a", 1, 2]'),
+        (b'"e1"', b"not json"),
+        (b'"e1"', b'{"a": 1}'),
+        (b'"e1"', b'["a", 1]'),
+        (b'"e1"', b'["a", true, 2]'),
+        (b"[1]", b'["a", 1, 2]'),
+        (b'"e1"', b"[" * 100_000),
+    ],
+)
+def test_what_is_no_marker_is_told_from_one(key: bytes | None, value: bytes | None) -> None:
+    assert Marker.decode(key, value) is None
