@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_core import ErrorDetails
 
 from glassbox.contract.canonical import CanonicalError, canonical, sha256_hex, strict_loads
 from glassbox.contract.composite import PLACES
@@ -215,11 +214,12 @@ def _validated(values: dict[str, Any]) -> Policy:
         if first["type"] == "extra_forbidden":
             known = _fields_at(first["loc"][:-1])
             raise PolicyError(f"{where}: no such key{nearest(str(first['loc'][-1]), known)}") from None
-        raise PolicyError(f"{where}: {wrong(first)}") from None
+        raise PolicyError(f"{where}: {wrong(error)}") from None
 
 
-def wrong(error: ErrorDetails) -> str:
-    """What is wrong with a setting, after its key and a colon."""
+def wrong(refused: ValidationError) -> str:
+    """What is wrong with the first setting of what was refused, after its key and a colon."""
+    error = refused.errors(include_url=False)[0]
     context = error.get("ctx", {})
     says = _PATTERNS.get(context.get("pattern", "")) or _SAYS.get(error["type"], "").format(**context)
     return says or error["msg"].removeprefix("Value error, ")

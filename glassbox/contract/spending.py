@@ -102,7 +102,7 @@ def load_spending(text: str) -> Spending:
             tables: Mapping[str, type[SettingsModel]] = {"sampling": Rule, "budget": Budget, "prices": Price}
             known = tables[str(steps[0])].model_fields
             raise PolicyError(f"{where}: no such key{nearest(str(last), known)}") from None
-        raise PolicyError(f"{where}: {wrong(first)}") from None
+        raise PolicyError(f"{where}: {wrong(error)}") from None
 
 
 def by_model(usages: Iterable[Usage]) -> tuple[Usage, ...]:
