@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from aiokafka.partitioner import murmur2
@@ -69,6 +69,23 @@ def topics(own_kinds: Iterable[str] = ()) -> tuple[Topic, ...]:
 
 TOPICS = topics()
 """Those of the product."""
+
+
+def kept_longer(topics: Iterable[Topic], days: Mapping[str, int]) -> tuple[Topic, ...]:
+    """The topics, those that are named in `days` kept so many days.
+
+    Raises ValueError where a name is of none of them, or the topic would be kept shorter than the pipeline needs.
+    """
+    found = {topic.name: topic for topic in topics}
+    for name, kept in days.items():
+        topic = found.get(name)
+        if topic is None:
+            raise ValueError(f"{name} is no topic of the pipeline; its topics: {', '.join(found)}")
+        if topic.retention_ms is None or kept * DAY_MS < topic.retention_ms:
+            least = "for ever" if topic.retention_ms is None else f"{topic.retention_ms // DAY_MS} days or more"
+            raise ValueError(f"{name} must be kept {least}")
+        found[name] = replace(topic, retention_ms=kept * DAY_MS)
+    return tuple(found.values())
 
 
 def partition_of(key: bytes, partitions: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,14 +17,28 @@ app = typer.Typer(no_args_is_help=True, help="The topics of the pipeline.")
 
 
 @app.command()
-def create(as_json: JsonOption = False) -> None:
+def create(
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC=DAYS", help="Keep a topic longer than `describe` says; may be repeated."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Create the topics that are missing, with partitions, replicas, retention and limits as the pipeline needs them.
+    A topic that is there stays as it is.
 
-    Example: GLASSBOX_BROKER=kafka:9092 GLASSBOX_REPLICATION=3 glassbox topics create
+    Example: GLASSBOX_BROKER=kafka:9092 GLASSBOX_REPLICATION=3 glassbox topics create --keep glassbox.dead-letters=90
     """
     from streams.admin import create_topics, wait_for_broker
+    from streams.topics import kept_longer
 
     broker, wanted = _wanted()
+    try:
+        wanted = kept_longer(
+            wanted, {name: int(days) for name, _, days in (each.partition("=") for each in keep or ())}
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--keep TOPIC=DAYS") from None
     wait_for_broker(broker, 10.0)
     created = create_topics(broker, wanted)
     if as_json:
