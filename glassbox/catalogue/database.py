@@ -50,8 +50,11 @@ class Database:
             event.listen(self.engine, "begin", _begin_sqlite)
 
     def _options(self) -> dict[str, Any]:
-        # a connection that the server has closed is found out before it is used
-        return {} if self.sqlite else {"pool_size": _READERS, "max_overflow": 0, "pool_pre_ping": True}
+        if self.sqlite:
+            return {}
+        # a server that hangs holds up nobody for ever; a connection that it has closed is found out before it is used
+        patience = {"connect_timeout": 5, "options": f"-c statement_timeout={4 * _WAIT_MS} -c lock_timeout={_WAIT_MS}"}
+        return {"pool_size": _READERS, "max_overflow": 1, "pool_pre_ping": True, "connect_args": patience}
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from pydantic import ValidationError
-
 from glassbox.contract.canonical import CanonicalError
 from glassbox.contract.events import (
     ENTRY,
@@ -25,7 +23,7 @@ from glassbox.contract.events import (
     Receipt,
     Scorecard,
 )
-from glassbox.contract.record import RESERVED_PREFIXES, RecordError, check_shape, policy_digest, record_digest
+from glassbox.contract.record import RESERVED_PREFIXES, check_shape, policy_digest, record_digest
 from glassbox.contract.request import ContractError, EvaluationRequest, parse_request
 from streams.ports import Record
 from streams.redrive import note_of
@@ -222,7 +220,7 @@ class Projection:
                 if b"\0" in (record.value or b"") or b"\\u0000" in (record.value or b""):
                     raise Unreadable("a NUL, which the contract refuses and PostgreSQL does not take")
                 made.add(_READERS[record.topic](self, record))
-            except (Unreadable, ValidationError, RecordError, CanonicalError):
+            except (ValueError, OverflowError):  # of pydantic, of the contract, of ours; a number out of all bounds
                 unreadable(record)
         return made
 
@@ -289,8 +287,8 @@ class Projection:
         card = Card(receipt.record, receipt.record_digest, receipt.ledger, receipt.proof)
         changes = _carded(receipt.tenant, card, Order.of(RECEIPT, record))
         proof = receipt.proof
-        if receipt.ledger == "merkle" and isinstance(proof.get("tree_size"), int):
-            changes.heads[str(proof.get("origin"))] = Head(proof["tree_size"], str(proof.get("checkpoint")))
+        if receipt.ledger == "merkle" and isinstance(size := proof.get("tree_size"), int) and 0 <= size < 2**53:
+            changes.heads[str(proof.get("origin"))] = Head(size, str(proof.get("checkpoint")))
         return changes
 
     def _letter(self, record: Record) -> Changes:

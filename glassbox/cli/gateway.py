@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -66,6 +67,10 @@ async def run_gateway(settings: Settings) -> int:
         await health.serve(settings, "gateway", lambda: None, ready, resources)
         looking = asyncio.create_task(state.look())
         resources.callback(looking.cancel)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # uvicorn's own handlers stand while it serves; it then raises the signal again, which must not end this
+            # process before what is on its way to the broker is there
+            signal.signal(number, lambda *_: None)
         try:
             await server.serve()
         except SystemExit:  # uvicorn's way to say that it cannot listen

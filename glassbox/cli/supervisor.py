@@ -37,14 +37,18 @@ _STEADY_S = 60.0
 
 
 class Supervisor:
-    """The processes of one data folder. `say` takes sentences for stderr; `workers`: processes a judge kind."""
+    """The processes of one data folder. `say` takes sentences for stderr; `workers`: processes a judge kind; `doors`:
+    the catalogue and the gateway too."""
 
-    def __init__(self, settings: Settings, stop: Stop, say: Callable[[str], None], workers: int = 1) -> None:
+    def __init__(
+        self, settings: Settings, stop: Stop, say: Callable[[str], None], workers: int = 1, *, doors: bool = False
+    ) -> None:
         self.settings, self.stop, self.say = settings, stop, say
         self._base = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
         self._base |= settings.environment()
         self._own_kinds = own_kinds(settings.policies().values())
-        self._names = _role_names(workers, self._own_kinds)
+        self._names = _role_names(workers, self._own_kinds, doors)
+        self._gateway_port = (settings.gateway_port or free_ports(1)[0]) if doors else None
         self._ports = self._metrics_ports()
         self._roles: dict[str, Child] = {}
         self._servers: list[Child] = []
@@ -57,6 +61,11 @@ class Supervisor:
     def metrics(self) -> dict[str, str]:
         """Role name -> base address of its /live, /ready and /metrics."""
         return {name: f"http://{self.settings.metrics_host}:{port}" for name, port in self._ports.items()}
+
+    @property
+    def gateway(self) -> str | None:
+        """Base address of the gateway; None without doors."""
+        return f"http://{self.settings.gateway_host}:{self._gateway_port}" if self._gateway_port else None
 
     def _metrics_ports(self) -> dict[str, int]:
         first = self.settings.metrics_port
@@ -97,6 +106,8 @@ class Supervisor:
         except FileNotFoundError as error:
             raise CommandError(str(error)) from None
         forget_notes(given.data_dir / STARTS)
+        if self._gateway_port:
+            _forget_open(given)
         self._serve(Child("broker", command, self._base, given.data_dir))
         return Broker(f"127.0.0.1:{port}", given.partitions, embedded=True)
 
@@ -119,6 +130,8 @@ class Supervisor:
 
     def _start_role(self, name: str) -> None:
         environment = self._base | {setting("metrics_port"): str(self._ports[name])}
+        if name == "gateway":
+            environment[setting("gateway_port")] = str(self._gateway_port)
         command = [sys.executable, "-m", "glassbox.cli", "worker", name.split("-")[0]]
         child = self._roles.setdefault(name, Child(name, command, environment, self.settings.data_dir))
         child.start()
@@ -173,6 +186,7 @@ class Supervisor:
                 "embedded": self.broker.embedded,
             },
             "llm": self.llm,
+            "gateway": self.gateway,
             "metrics": self.metrics,
             "ledger": str(self.settings.ledger_path),
             "data_dir": str(self.settings.data_dir),
@@ -185,7 +199,13 @@ class Supervisor:
 
 @contextmanager
 def supervised(
-    settings: Settings, stop: Stop, say: Callable[[str], None], *, workers: int = 1, grace_s: float = 10.0
+    settings: Settings,
+    stop: Stop,
+    say: Callable[[str], None],
+    *,
+    workers: int = 1,
+    doors: bool = False,
+    grace_s: float = 10.0,
 ) -> Iterator[Supervisor]:
     """A supervisor that owns the data folder; when the block ends, no process of it is left."""
     folder: Path = settings.make_data_dir()
@@ -195,19 +215,32 @@ def supervised(
         settings.id_key()
         if "merkle" in settings.ledgers:
             settings.signing_key()  # made here, so that every role finds them
-        supervisor = Supervisor(settings, stop, say, workers)
+        supervisor = Supervisor(settings, stop, say, workers, doors=doors)
         try:
             yield supervisor
         finally:
             supervisor.close(grace_s)
 
 
-def _role_names(workers: int, own_kinds: tuple[str, ...]) -> list[str]:
+def _role_names(workers: int, own_kinds: tuple[str, ...], doors: bool) -> list[str]:
     from glassbox.contract.verdict import KINDS
-    from streams.roles import roles
+    from streams.roles import DOORS, roles
 
     more = [f"{kind}-{n}" for n in range(2, workers + 1) for kind in (*KINDS, *own_kinds)]
-    return [*roles(own_kinds), *more]
+    return [*roles(own_kinds), *more, *(DOORS if doors else ())]
+
+
+def _forget_open(settings: Settings) -> None:
+    """What was on its way went with the topics of the embedded broker that ran before."""
+    from glassbox.catalogue.database import Database
+    from glassbox.catalogue.writing import forget
+
+    database = Database(settings.catalogue)
+    try:
+        database.migrate()
+        forget(database, open_only=True)
+    finally:
+        database.close()
 
 
 def _answers(address: str) -> bool:

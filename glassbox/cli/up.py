@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def up(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes of each judge kind.")] = 1,
 ) -> None:
-    """Run the whole pipeline on this machine: broker, offline model and every role, each a process of its own.
+    """Run the whole pipeline on this machine: broker, offline model, every role, catalogue and gateway, each a process
+    of its own.
 
     The broker is the embedded one, whose topics live in memory, unless GLASSBOX_BROKER names another; the model is
     the offline stand-in unless GLASSBOX_LLM_BASE_URL names an endpoint. Ctrl-C stops everything.
@@ -29,7 +30,7 @@ def up(
 
     began = time.monotonic()
     stop = Stop()
-    with supervised(Settings.load(), stop, say, workers=workers) as supervisor:
+    with supervised(Settings.load(), stop, say, workers=workers, doors=True) as supervisor:
         supervisor.start_log()
         _describe(supervisor)
         supervisor.start_roles()
@@ -56,6 +57,7 @@ _NEXT = """ready in {seconds:.1f} s; Ctrl-C stops it. From another terminal, in 
 
 
 def _describe(supervisor: Supervisor) -> None:
+    from glassbox.cli.gateway import gatekeeper_of
     from glassbox.cli.ledgers import fabric_place
 
     settings, broker = supervisor.settings, supervisor.broker
@@ -69,6 +71,8 @@ def _describe(supervisor: Supervisor) -> None:
         print(f"key      {settings.signing_key().verifier}")
     if "fabric" in settings.ledgers:
         print(f"ledger   {fabric_place(settings)}")
+    who = "anybody on this machine" if gatekeeper_of(settings).is_open else "who has a key or token"
+    print(f"gateway  {supervisor.gateway}/v1/evaluations  (HTTP, for {who})")
     print(f"data     {settings.data_dir}")
     print("metrics  " + "\n         ".join(f"{url}/metrics  {name}" for name, url in supervisor.metrics.items()))
     policy = settings.policies()[settings.policy]

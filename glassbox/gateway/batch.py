@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from glassbox.gateway import bodies, metrics
-from glassbox.gateway.limits import Held, InFlightBytes, Limits
+from glassbox.gateway.limits import CLOSE, Held, InFlightBytes, Limits
 from glassbox.gateway.problems import Problem
 from glassbox.gateway.shapes import LineOutcome, status_url
 
@@ -25,7 +25,8 @@ class Streamed(Response):
     the client is still there.)"""
 
     def __init__(self, content: AsyncIterator[bytes], media_type: str) -> None:
-        super().__init__(media_type=media_type)
+        # a body that was left unread where it went wrong must not be taken for the next request
+        super().__init__(headers=CLOSE, media_type=media_type)
         del self.headers["content-length"]
         self._content = content
 
