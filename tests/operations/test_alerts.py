@@ -9,7 +9,9 @@ import yaml
 
 from streams.roles import ROLES
 from tests.operations.prometheus import CONFIG, RULES, alerts, promtool
+from tests.pipeline import ROOT
 
+RUNBOOKS = ROOT / "docs" / "operations.md"
 UNIT_TESTS = Path(__file__).parent / "alerts_test.yml"
 
 
@@ -35,6 +37,11 @@ def test_every_alert_has_a_unit_test_and_says_where_its_runbook_is() -> None:
     for alert in alerts():
         assert alert["annotations"]["runbook_url"] == f"docs/operations.md#{alert['alert'].lower()}"
         assert alert["labels"]["severity"] in ("page", "ticket")
+
+
+def test_every_alert_has_a_runbook() -> None:
+    headings = {line.lstrip("# ") for line in RUNBOOKS.read_text().splitlines() if line.startswith("#")}
+    assert {alert["alert"] for alert in alerts()} - headings == set(), f"{RUNBOOKS.name} lacks a section for these"
 
 
 def test_prometheus_looks_at_every_role() -> None:
