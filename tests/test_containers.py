@@ -21,7 +21,7 @@ from glassbox.cli.children import Child, free_ports, stop_all
 from glassbox.cli.main import app
 from glassbox.settings import Settings, variable
 from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
-from streams.roles import ROLES
+from streams.roles import DOORS, ROLES
 from tests.kafka import Kafka
 from tests.pipeline import Pipeline, request, until
 
@@ -50,14 +50,15 @@ def test_compose_runs_commands_that_exist(service: str, arguments: list[str]) ->
 
 def test_compose_runs_every_role_once() -> None:
     started = [(name, arguments[1]) for name, arguments in commands() if arguments[0] == "worker" and name in PLAIN]
-    assert sorted(started) == sorted((role, role) for role in ROLES)
+    assert sorted(started) == sorted((role, role) for role in (*ROLES, "catalogue"))
+    assert OURS["gateway"]["command"] == ["worker", "gateway"]  # in a profile: it does not start before it has a key
+    assert set(DOORS) == {"catalogue", "gateway"}
 
 
 def test_a_gpu_worker_stands_in_for_the_one_without() -> None:
     for name, service in OURS.items():
-        if name in PLAIN:
+        if service.get("profiles") != ["gpu"]:
             continue
-        assert service["profiles"] == ["gpu"], name
         _, role = service["command"]
         assert service["networks"]["default"]["aliases"] == [role], f"{name}: Prometheus looks for {role}"
         models = service["environment"].keys() - PLAIN[role]["environment"].keys()
@@ -149,6 +150,7 @@ class Containers:
             arguments[arguments.index("--port") + 1] = str(self.ports[name])
         there = {"kafka:9092": self._broker, "model:8000": f"127.0.0.1:{self.ports['model']}", "0.0.0.0": "127.0.0.1"}  # noqa: S104
         environment = {key: _replaced(str(value), there) for key, value in service["environment"].items()}
+        environment.pop("GLASSBOX_CATALOGUE_URL", None)  # in SQLite: tests/catalogue has PostgreSQL
         environment |= {"GLASSBOX_METRICS_PORT": str(self.ports[name]), "GLASSBOX_DATA_DIR": "/mnt"}
         environment |= {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
         environment |= {"DATA": str(self.data), "TMPDIR": "/mnt/tmp", "HOME": "/nonexistent"}
@@ -216,9 +218,9 @@ def test_what_compose_runs_judges_a_request(tmp_path: Path, kafka: Kafka, missin
             settled = read(lambda seen: "one" in seen.receipts, 60)
         assert {part["state"] for part in settled.records["one"]["parts"]} <= {"scored", "not_applicable"}
         assert not settled.dead
-        roles = [child for name, child in compose.running.items() if name in ROLES]
+        roles = [child for name, child in compose.running.items() if name in (*ROLES, *DOORS)]
         assert PLAIN["intake"]["stop_grace_period"] == "1m"
         stop_all(roles, 60)
-        assert {child.name: child.exit_code for child in roles} == dict.fromkeys(ROLES, 0)
+        assert {child.name: child.exit_code for child in roles} == dict.fromkeys((*ROLES, "catalogue"), 0)
     owners = {path.stat().st_uid for path in compose.data.rglob("*") if path.name != "tmp"}
     assert owners == {10001}

@@ -40,10 +40,11 @@ def show(as_json: JsonOption = False) -> None:
     from glassbox.settings import Settings
 
     settings = Settings.load()
-    policies = settings.policies()
+    policies, spending = settings.policies(), settings.spending()
     if as_json:
         rows = {name: {"value": value, "from": source} for name, value, source in settings.described()}
-        print(json.dumps({"settings": rows, "policies": {p.name: p.document for p in policies.values()}}))
+        documents = {p.name: p.document for p in policies.values()}
+        print(json.dumps({"settings": rows, "policies": documents, **spending.model_dump(mode="json")}))
         return
     for name, value, source in settings.described():
         print(f"{name:<32} {value or '–':<44} {source}")
@@ -51,3 +52,7 @@ def show(as_json: JsonOption = False) -> None:
     for policy in policies.values():
         mark = "*" if policy.name == settings.policy else " "
         print(f"policy {mark} {policy.name:<12} threshold {policy.threshold}  {policy.digest}")
+    for rule in spending.sampling:
+        print(f"judged   {rule.rate:<14} of tenant {rule.tenant or '(any)'}, model {rule.model or '(any)'}")
+    if spending.budget is not None:
+        print(f"budget   {spending.budget.tokens_per_day:,} tokens a day")

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import json
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassbox.cli import config
 from glassbox.contract.events import Usage
 from glassbox.contract.policy import PolicyError
 from glassbox.contract.request import EvaluationRequest, Model
 from glassbox.contract.spending import Rule, Spending, by_model, load_spending, usage_of
+from glassbox.settings import SettingsError
 
 KEY = b"k" * 32
 ids = st.text("abcdefghij0123456789-", min_size=1, max_size=20)
@@ -124,3 +128,19 @@ def test_a_wrong_key_is_named(text: str, says: str) -> None:
         load_spending(text)
     assert str(error.value).startswith(says.split(";")[0])
     assert says.partition("; ")[2] in str(error.value)
+
+
+def test_the_settings_say_what_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "glassbox.toml").write_text(TABLES)
+    monkeypatch.setenv("GLASSBOX_CONFIG", str(tmp_path / "glassbox.toml"))
+    config.show(as_json=False)
+    shown = capsys.readouterr().out
+    assert "judged   0.25           of tenant acme, model (any)" in shown
+    assert "budget   2,000,000 tokens a day" in shown
+    config.show(as_json=True)
+    assert json.loads(capsys.readouterr().out)["prices"]["gpt-4o-mini"]["prompt"] == "0.15"
+    (tmp_path / "glassbox.toml").write_text("[budgets]\ntokens_per_day = 1")
+    with pytest.raises(SettingsError, match="did you mean 'budget'"):
+        config.check()

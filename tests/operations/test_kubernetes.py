@@ -20,7 +20,7 @@ from glassbox.contract.verdict import KINDS
 from glassbox.settings import Settings, variable
 from streams.access import access
 from streams.faust_app import DRAIN_S
-from streams.roles import ROLES
+from streams.roles import DOORS, ROLES
 from tests.operations.kustomize import Resource, build, containers
 
 KUBERNETES = Path(__file__).parent.parent.parent / "deploy" / "kubernetes"
@@ -101,7 +101,7 @@ def _references(value: Any) -> Iterable[tuple[str, str]]:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_every_role_has_a_deployment_and_a_disruption_budget(overlay: str) -> None:
     deployments, budgets = of_kind(overlay, "Deployment"), of_kind(overlay, "PodDisruptionBudget")
-    assert roles(deployments.values()) == roles(budgets.values()) == sorted(ROLES)
+    assert roles(deployments.values()) == roles(budgets.values()) == sorted((*ROLES, *DOORS))
     for name, budget in budgets.items():
         assert budget["spec"]["selector"] == deployments[name]["spec"]["selector"]
         labels = deployments[name]["spec"]["template"]["metadata"]["labels"]
@@ -148,7 +148,7 @@ def test_settings_are_known_and_fit_together(overlay: str, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_roles_are_scaled_by_the_lag_of_their_own_group(overlay: str) -> None:
-    """The committer alone is not scaled: there is one."""
+    """The committer is not: there is one. Nor is what stands beside the pipeline."""
     scaled, known = of_kind(overlay, "ScaledObject"), access()
     partitions = int(of_kind(overlay, "ConfigMap")["glassbox-settings"]["data"]["GLASSBOX_PARTITIONS"])
     assert roles(scaled.values()) == sorted(set(ROLES) - {"committer"})
