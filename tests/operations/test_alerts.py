@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streams.roles import ROLES
+from streams.roles import DOORS, ROLES
 from tests.operations.prometheus import CONFIG, RULES, alerts, promtool
 from tests.pipeline import ROOT
 
@@ -47,4 +47,4 @@ def test_every_alert_has_a_runbook() -> None:
 def test_prometheus_looks_at_every_role() -> None:
     (job,) = yaml.safe_load(CONFIG.read_text())["scrape_configs"]
     (found,) = job["dns_sd_configs"]
-    assert set(ROLES) <= set(found["names"])
+    assert set(found["names"]) == {*ROLES, *DOORS}
