@@ -156,7 +156,8 @@ def explained(error: KafkaException, broker: Broker) -> BrokerError:
         return BrokerError(
             f"{broker.address} does not allow this to its user ({reason}); `glassbox topics acls` lists what each needs"
         )
-    if code in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL):
+    # a failed handshake may also come as a broken connection, by what the client was doing when it failed
+    if code in _UNTRUSTED or "SSL routines" in reason:
         return BrokerError(
             f"{broker.address} and this client do not trust each other ({reason}); set GLASSBOX_BROKER_SECURITY and "
             "the settings of its SASL user or certificates right"
@@ -173,6 +174,7 @@ def unless_hidden(broker: Broker) -> str:
     return ", or let this user see it (`glassbox topics acls` lists what each needs)"
 
 
+_UNTRUSTED = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
 _FORBIDDEN = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,

@@ -3,10 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from glassbox.cli.children import free_ports
 from streams.admin import check_topics, create_topics, wait_for_broker
-from streams.clients import Broker, BrokerError, producer, read_all, reader
+from streams.clients import Broker, BrokerError, explained, producer, read_all, reader
 from streams.topics import RECEIPTS, REQUESTS, TOPICS
 
 
@@ -49,3 +50,15 @@ def test_a_broker_that_is_not_there_is_a_sentence() -> None:
     nowhere = Broker(f"127.0.0.1:{port}")
     with pytest.raises(BrokerError, match="start one with `glassbox up` or set GLASSBOX_BROKER"):
         wait_for_broker(nowhere, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "told"),
+    [
+        (KafkaError._SSL, "handshake failed", "do not trust each other"),
+        (KafkaError._TRANSPORT, "SSL routines::certificate verify failed (in state SSL_HANDSHAKE)", "do not trust"),
+        (KafkaError._TRANSPORT, "sasl_ssl://kafka:9093/bootstrap: Connect to kafka failed", "no broker answers"),
+    ],
+)
+def test_a_broker_that_is_not_trusted_is_told_from_one_that_does_not_answer(code: int, reason: str, told: str) -> None:
+    assert told in str(explained(KafkaException(KafkaError(code, reason)), Broker("kafka:9093")))
