@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from glassbox.cli import health
-
 if TYPE_CHECKING:
     from glassbox.catalogue.database import Database
     from glassbox.catalogue.projection import Projection
@@ -81,6 +79,7 @@ def projection_of(settings: Settings) -> Projection:
 
 async def run_catalogue(settings: Settings) -> int:
     """Take in what comes on the topics until SIGTERM."""
+    from glassbox.cli import health
     from streams.access import access
     from streams.admin import check_topics
     from streams.follow import Follower
