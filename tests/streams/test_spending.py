@@ -185,7 +185,7 @@ def test_nothing_is_lost_when_the_day_is_spent(pipeline: Pipeline) -> None:
         pipeline.publish([request("third"), request("first")])
         settled = read(lambda s: "third" in s.receipts and s.receipts["first"] > 1, 60)
     assert causes("third") == {"budget_spent"}
-    assert (settled.results["created"], set(settled.results)) == (4, {"created", "duplicate"})  # a kill repeats requests
+    assert (settled.results["created"], set(settled.results)) == (4, {"created", "duplicate"})  # a kill repeats some
     assert all(len(digests) == 1 for digests in settled.digests.values())
     assert pipeline.metric("intake-2", "glassbox_budget_spent_tokens") > 1
     assert not settled.dead
