@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from streams.clients import Broker, BrokerError, common, explained, unless_hidden
+from streams.clients import Broker, BrokerError, common, explained, of_trust, unless_hidden
 from streams.topics import TOPICS, Topic
 
 
@@ -79,6 +79,7 @@ class Admin:
         except KafkaException as error:
             self.client.poll(0)
             told = [heard for heard in self._heard if heard.code() != KafkaError._ALL_BROKERS_DOWN]
+            told.sort(key=of_trust)  # that says more than the broken connections which come of it
             raise explained(KafkaException(told[-1]) if told else error, self.broker) from None
 
     def find(self, wanted: Sequence[Topic]) -> dict[str, Found]:

@@ -156,8 +156,7 @@ def explained(error: KafkaException, broker: Broker) -> BrokerError:
         return BrokerError(
             f"{broker.address} does not allow this to its user ({reason}); `glassbox topics acls` lists what each needs"
         )
-    # a failed handshake may also come as a broken connection, by what the client was doing when it failed
-    if code in _UNTRUSTED or "SSL routines" in reason:
+    if isinstance(inner, KafkaError) and of_trust(inner):
         return BrokerError(
             f"{broker.address} and this client do not trust each other ({reason}); set GLASSBOX_BROKER_SECURITY and "
             "the settings of its SASL user or certificates right"
@@ -165,6 +164,12 @@ def explained(error: KafkaException, broker: Broker) -> BrokerError:
     return BrokerError(
         f"no broker answers at {broker.address} ({reason}); start one with `glassbox up` or set GLASSBOX_BROKER"
     )
+
+
+def of_trust(error: KafkaError) -> bool:
+    """Whether client and broker do not trust each other. A failed handshake may also come as a broken connection, by
+    what the client was doing when it failed."""
+    return error.code() in _UNTRUSTED or "SSL routines" in error.str()
 
 
 def unless_hidden(broker: Broker) -> str:
