@@ -116,8 +116,9 @@ _QUIET_S = 0.5
 """The embedded broker says that a partition ends within its last batch; what comes beyond, comes at once."""
 
 
-def read_all(broker: Broker, topic: Topic, patience_s: float = 30) -> Iterator[Message]:
-    """Every message that stands on a topic now, partition by partition in the order of its offsets.
+def read_all(broker: Broker, topic: Topic, patience_s: float = 30, quiet_s: float = _QUIET_S) -> Iterator[Message]:
+    """Every message that stands on a topic now, partition by partition in the order of its offsets. The embedded
+    broker's is taken to have ended once nothing comes for `quiet_s` seconds.
 
     Raises `BrokerError` as `reader` does, and where nothing comes for `patience_s` seconds before the end.
     """
@@ -136,7 +137,7 @@ def read_all(broker: Broker, topic: Topic, patience_s: float = 30) -> Iterator[M
                     ends.pop(where, None)
             if time.monotonic() - last > patience_s:
                 raise BrokerError(f"{broker.address} stopped answering while {topic.name} was read")
-        while broker.embedded and (rest := consumer.consume(500, _QUIET_S)):
+        while broker.embedded and (rest := consumer.consume(500, quiet_s)):
             yield from (message for message in rest if not message.error())
     except KafkaException as error:
         raise explained(error, broker) from None

@@ -26,7 +26,8 @@ app = typer.Typer(no_args_is_help=True, help="The catalogue: what readers find s
 _BATCH = 500
 _AGAIN_S = 1.0
 _PRUNE_S = 3600.0
-_GRACE_S = 10.0
+_QUIET_S = 3.0
+"""A catalogue that lacks something is worse than one that comes a little later."""
 
 
 @app.callback()
@@ -59,7 +60,7 @@ def rebuild() -> None:
         read = 0
         with Progress("messages read", None) as progress:
             for topic in _topics():
-                messages = iter(read_all(broker, topic))
+                messages = iter(read_all(broker, topic, quiet_s=_QUIET_S))
                 while some := list(islice(messages, _BATCH)):
                     _write(database, projection, _records(some))
                     read += len(some)
