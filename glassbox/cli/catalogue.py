@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from glassbox.catalogue.database import Database
     from glassbox.catalogue.projection import Projection
     from glassbox.settings import Settings
+    from streams.clients import Broker
     from streams.ports import Record
     from streams.topics import Topic
 
@@ -47,27 +48,34 @@ def rebuild() -> None:
     Example: glassbox catalogue rebuild
     """
     from glassbox.catalogue.database import Database
-    from glassbox.catalogue.writing import forget
     from glassbox.cli.progress import Progress
     from glassbox.settings import Settings
-    from streams.clients import read_all
 
     settings = Settings.load()
-    broker, database, projection = settings.broker(), Database(settings.catalogue), projection_of(settings)
+    broker, database, read = settings.broker(), Database(settings.catalogue), 0
     try:
-        database.migrate()
-        forget(database, open_only=False)
-        read = 0
         with Progress("messages read", None) as progress:
-            for topic in _topics():
-                messages = iter(read_all(broker, topic, quiet_s=_QUIET_S))
-                while some := list(islice(messages, _BATCH)):
-                    _write(database, projection, _records(some))
-                    read += len(some)
-                    progress.update(read)
+            for read in refill(broker, database, projection_of(settings)):
+                progress.update(read)
         print(f"{database.place}: made anew from {read} messages")
     finally:
         database.close()
+
+
+def refill(broker: Broker, database: Database, projection: Projection) -> Iterator[int]:
+    """Empty the catalogue and fill it from the topics; yields how many messages have been read."""
+    from glassbox.catalogue.writing import forget
+    from streams.clients import read_all
+
+    database.migrate()
+    forget(database, open_only=False)
+    read = 0
+    for topic in _topics():
+        messages = iter(read_all(broker, topic, quiet_s=_QUIET_S))
+        while some := list(islice(messages, _BATCH)):
+            _write(database, projection, _records(some))
+            read += len(some)
+            yield read
 
 
 def projection_of(settings: Settings) -> Projection:
