@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 
 
 class Assignment:
-    """One period between two rebalances. `live` ends with it, for every token taken in it."""
+    """One period between two rebalances. `live` ends with it, for every token taken in it; `closing` comes before,
+    when its partitions are being given up: what is under way may end, nothing begins."""
 
-    __slots__ = ("generation", "live")
+    __slots__ = ("closing", "generation", "live")
 
     def __init__(self, generation: int) -> None:
-        self.generation, self.live = generation, True
+        self.generation, self.live, self.closing = generation, True, False
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +38,10 @@ class Token:
     def live(self) -> bool:
         """Whether the assignment that fetched this event still stands; recheck after every await."""
         return self.assignment.live
+
+    def may_begin(self) -> bool:
+        """Whether work on this event may still begin."""
+        return self.assignment.live and not self.assignment.closing
 
 
 class OrderedAcks:
@@ -57,6 +62,11 @@ class OrderedAcks:
         self.revoke()
         self._assignment = Assignment(generation)
 
+    def close(self) -> None:
+        """The partitions are being given up: no more events are taken, what is released still counts."""
+        if self._assignment is not None:
+            self._assignment.closing = True
+
     def revoke(self) -> None:
         """The assignment ends: its tokens are inert from now on, and nothing of it is committed any more."""
         if self._assignment is not None:
@@ -73,7 +83,8 @@ class OrderedAcks:
     def take(
         self, topic: str, partition: int, offset: int, generation: int, acknowledge: Callable[[], object]
     ) -> Token | None:
-        """The token of an event, or None if the event was fetched by another assignment than the present one.
+        """The token of an event, or None if the event was fetched by another assignment than the present one, or if
+        that one is being given up.
 
         `generation`: that of the assignment which fetched the event. The first event of a new one may come before
         the transport has said that it began.
@@ -81,7 +92,7 @@ class OrderedAcks:
         if self._assignment is None and generation > self._ended:
             self.assign(generation)
         current = self._assignment
-        if current is None or current.generation != generation:
+        if current is None or current.closing or current.generation != generation:
             return None
         token = Token(topic, partition, offset, current, acknowledge)
         window = self._open.setdefault((topic, partition), deque())

@@ -105,8 +105,9 @@ class Reader:
         return True
 
     async def settle(self, grace_s: float) -> tuple[Mapping[tuple[str, int], int], int]:
-        """Give work in flight its time; returns the positions to commit, and how many tasks are left to a
-        successor."""
+        """Give work in flight its time, and begin no more; returns the positions to commit, and how many tasks are
+        left to a successor."""
+        self.acks.close()
         cancelled = await self.in_flight.drain(grace_s)
         await self.consumer.hand_over()
         return self.acks.positions(), cancelled
@@ -150,13 +151,13 @@ class Pool:
             self._room.clear()  # a slow task at the head: what follows is done but cannot be acknowledged
             await self._room.wait()
         handle = self.handle
-        if self.starts is not None and token.live() and not await self.starts.begin(record):
+        if self.starts is not None and token.may_begin() and not await self.starts.begin(record):
             assert self.give_up is not None
             handle = self.give_up
         self.in_flight.spawn(self._work(handle, record, token), lambda: self._free(alone))
 
     async def _work(self, handle: Handler, record: Record, token: Token) -> None:
-        if token.live():
+        if token.may_begin():  # a start that was counted meanwhile is not made
             await handle(record, token)
             self.acks.release(token)
 

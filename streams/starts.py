@@ -26,8 +26,8 @@ Where = tuple[str, int]
 class Note:
     """What is durably known of one partition.
 
-    `high`: the offset below which tasks may have been started by a worker that has not ended in good order; 0 when it
-    has. `starts`: offset -> how often that task was started alone, of those that a worker died with.
+    `high`: the offset below which tasks may have been started by a worker that has not ended in good order. `starts`:
+    offset -> how often that task was started alone, of those that a worker died with.
     """
 
     high: int = 0
@@ -99,10 +99,11 @@ class Starts:
         return note.starts.get(record.offset, 0) < LAST_START
 
     async def hand_over(self) -> None:
-        """The partitions are given up in good order. Counts stay: a task that kills slowly is not forgiven."""
-        for where, (_, note) in list(self._known.items()):
+        """The partitions are given up in good order. The mark found at assignment stays, as the tasks below it may be
+        still to run; so do counts: a task that kills slowly is not forgiven."""
+        for where, (old_high, note) in list(self._known.items()):
             with suppress(SendFailed):  # then the successor is careful without need
-                await self._notes.write(where, replace(note, high=0))
+                await self._notes.write(where, replace(note, high=old_high))
 
     def clear(self) -> None:
         """The partitions are gone."""

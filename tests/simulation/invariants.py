@@ -15,6 +15,7 @@ from streams.lanes import Lanes
 from streams.ports import Record
 from streams.reading import JoinConsumer, Pool
 from streams.redrive import note_of
+from streams.starts import LAST_START
 from streams.topics import BULK_REQUESTS, DEAD_LETTERS, RECEIPTS, REQUESTS, RESULTS, SCORECARDS, judge_topic
 from tests.simulation import requests
 from tests.simulation.log import Where
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 OF_THE_REQUEST = frozenset({"too_large", "id_reused"})
 """Reasons of dead letters that end a request, so that no record may stand beside one. A request refused by its contract
 has no identity yet, and one for a policy that is configured later may be sent again."""
-KILLS = 3
-"""Starts of a task that kills: one unawares, two that are counted."""
-SPARE_KILLS = 3
-"""More of them, by members that did not know yet that their assignment was over."""
+KILLS = LAST_START
+"""Starts of one message that kills. One of them unawares: that it may begin is noted first, the note stays unless the
+assignment ends in good order, and a process that ends one in good order has nothing running. From then on each start
+is counted first, which only the present assignment can do, and the one counted as `LAST_START` is not made."""
 MOST_ATTEMPTS = 3
 MOST_DEADLINES = 150
 """`DeadlinePassed` of one id: a timer that does not grow its gaps sends more."""
@@ -248,7 +249,7 @@ class Invariants:
         for name, record in world.ledger.records.items():
             self._record_at_the_end(name, record)
         for name, times in world.kills.items():
-            if times > self._may_kill[name] + SPARE_KILLS:
+            if times > self._may_kill[name]:
                 self.break_("a task kills its workers on and on", name, times)
         for name in world.erasing:
             self.break_("an erasure never reports", name)

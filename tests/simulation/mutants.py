@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -21,9 +21,9 @@ from streams import acks
 from streams.acks import OrderedAcks, Token
 from streams.join import Card
 from streams.joiner import Join, Marker
-from streams.ports import Record
+from streams.ports import Record, SendFailed
 from streams.reading import InFlight
-from streams.starts import Note
+from streams.starts import Note, Starts
 from streams.topics import SCORECARDS
 from tests.simulation.loop import current
 from tests.simulation.roles import SimClosedIds, SimOutbox
@@ -120,6 +120,18 @@ def _count_one(self: Note, offset: int) -> Note:
     return replace(self, starts={offset: self.starts.get(offset, 0) + 1})
 
 
+async def _forgive_all(self: Starts) -> None:
+    """Whoever gives up partitions in good order forgets what was left to it by one that died: found in the product
+    once."""
+    for where, (_, note) in list(self._known.items()):
+        with suppress(SendFailed):
+            await self._notes.write(where, replace(note, high=0))
+
+
+def _close_nothing(self: OrderedAcks) -> None:
+    """Work begins while its partitions are being given up: found in the product once."""
+
+
 def _nothing_missing(self: acks.Continuity, *_: object) -> None:
     """Whatever the transport hands over is taken for the next event."""
 
@@ -143,6 +155,8 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "redriven without end": ("redrive", [(streams.redrive, "MAX_ATTEMPTS", 99)]),
     "cancelled work keeps its slot": ("epochs", [(InFlight, "_finished", _keep_slots)]),
     "only the last killer is counted": ("killers", [(Note, "counting", _count_one)]),
+    "a good end forgives what another left": ("killers", [(Starts, "hand_over", _forgive_all)]),
+    "work begins while partitions are given up": ("killers", [(OrderedAcks, "close", _close_nothing)]),
     "no epoch": ("epochs", [(OrderedAcks, "revoke", _revoke_nothing), (OrderedAcks, "take", _take_any)]),
     "epoch pinned at take": ("epochs", [(OrderedAcks, "take", _take_any)]),
     "two scorecards of one id in a batch": ("batches", [(streams.committer, "next_batch", _any_batch)]),

@@ -49,6 +49,20 @@ def test_partitions_do_not_wait_for_each_other() -> None:
     assert acks.positions() == {("topic", 1): 4}
 
 
+def test_while_partitions_are_given_up_nothing_more_is_taken_and_what_ends_counts() -> None:
+    log = Log()
+    token = log.take(0)
+    assert token is not None
+    log.acks.close()
+    assert token.live()
+    assert not token.may_begin()
+    assert log.take(1) is None
+    log.acks.release(token)
+    assert log.position == 1
+    log.acks.assign(2)
+    assert log.take(1, generation=2) is not None
+
+
 def test_tokens_of_an_ended_assignment_change_nothing() -> None:
     log = Log()
     token = log.take(0)

@@ -6,7 +6,7 @@ import pytest
 
 from streams.acks import OrderedAcks, Token
 from streams.ports import Record
-from streams.reading import InFlight, Pool
+from streams.reading import InFlight, Pool, Reader
 from streams.slots import Slots
 from streams.starts import LAST_START, Note, Starts, Where
 
@@ -57,6 +57,46 @@ async def test_after_a_good_end_nothing_is_guarded() -> None:
     await starts.begin(task(0))
     await starts.hand_over()
     assert not await Starts(notes, reserve=10).guarded(task(0))
+
+
+async def test_a_good_end_does_not_forget_what_an_unclean_one_left() -> None:
+    notes = MemoryNotes()
+    await Starts(notes, reserve=4).begin(task(1))  # and the worker died
+    starts = Starts(notes, reserve=4)
+    await starts.begin(task(0))
+    await starts.hand_over()
+    starts = Starts(notes, reserve=4)
+    assert await starts.guarded(task(1))
+    assert not await starts.guarded(task(5))
+
+
+async def test_nothing_begins_while_partitions_are_given_up() -> None:
+    notes, acks, in_flight, begun = MemoryNotes(), OrderedAcks(), InFlight(), list[int]()
+    writing, written = asyncio.Event(), asyncio.Event()
+    write = notes.write
+
+    async def slow(where: Where, note: Note) -> None:
+        writing.set()
+        await written.wait()
+        await write(where, note)
+
+    async def handle(record: Record, token: Token) -> None:
+        begun.append(record.offset)
+
+    notes.write = slow  # type: ignore[method-assign]
+    pool = Pool(handle, acks, in_flight, Slots(3), starts=Starts(notes, reserve=8), give_up=handle)
+    reader = Reader(pool, acks, in_flight)
+    reading = asyncio.create_task(reader.read(task(0), 1, lambda: None))
+    await writing.wait()
+    settling = asyncio.create_task(reader.settle(0.1))
+    await asyncio.sleep(0)
+    written.set()
+    assert await reading
+    assert await settling == ({}, 0)
+    assert await reader.read(task(1), 1, lambda: None)
+    await in_flight.drain(1)
+    assert begun == []
+    assert pool.slots.held == 0
 
 
 async def test_the_last_start_of_a_task_is_not_made() -> None:
