@@ -126,7 +126,7 @@ class Group:
                 if member in waiting:
                     self.world.after(SESSION_S, self.catch_up, member)
         self.offsets.generation += 1
-        ready = [member for member in self.members if self._takes_part(member)]
+        ready = [member for member in self.members if self._takes_part(member) and member.has_given_up]
         if ready:
             share: dict[Member, list[Where]] = {member: [] for member in ready}
             for where in self.where:
@@ -168,7 +168,7 @@ class Member:
         self._continuity = Continuity()
         self._buffers: dict[str, deque[tuple[Record, int]]] = {topic: deque() for topic in self.group.topics}
         self._more = {topic: asyncio.Event() for topic in self.group.topics}
-        self._committing = self._fetching = self._ticking = False
+        self._committing = self._fetching = self._ticking = self._giving_up = False
         self.recover: Callable[[list[Where]], object] = lambda owned: None
         self.consumer = self.process.context.run(self.group.make, self)
         self.reader = Reader(self.consumer, self.acks, self.in_flight)
@@ -274,14 +274,21 @@ class Member:
 
     def to_coordinator(self, arrive: Callable[[], object]) -> None:
         """Requests of one member arrive in the order of sending."""
-        now = self.world.loop.time()
-        self._arrives = max(self._arrives, now + self.world.latency())
-        self.world.after(self._arrives - now, arrive)
+        loop = self.world.loop
+        self._arrives = max(self._arrives, loop.time() + self.world.latency())
+        loop.world_at(self._arrives, arrive)
 
     # assignments
 
+    @property
+    def has_given_up(self) -> bool:
+        return not self.owned and not self._giving_up
+
     def revoke(self) -> None:
-        self._spawn(self._give_up())
+        """Once at a time: a member that is still giving up as the next rebalance begins takes part in it then."""
+        if not self._giving_up:
+            self._giving_up = True
+            self._spawn(self._give_up())
 
     async def _give_up(self) -> None:
         positions, _ = await self.reader.settle(REVOKE_GRACE_S)
@@ -289,7 +296,7 @@ class Member:
         self._send_commit(positions, lambda kept: done.done() or done.set_result(kept))
         await done
         self.reader.end()
-        self.owned = []
+        self.owned, self._giving_up = [], False
         self.group.gave_up(self)
 
     def assign(self, generation: int, owned: list[Where]) -> None:

@@ -103,8 +103,12 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def world(self, delay: float, callback: Callable[..., Any], *args: Any) -> None:
         """Call back outside any process: the network, the broker, the hardware."""
+        self.world_at(self._now + delay, callback, *args)
+
+    def world_at(self, when: float, callback: Callable[..., Any], *args: Any) -> None:
+        """The same; what is due at the same moment happens in the order of these calls."""
         self._count += 1
-        heapq.heappush(self._later, (self._now + delay, self._count, None, callback, args))
+        heapq.heappush(self._later, (when, self._count, None, callback, args))
 
     def start(self, process: Process, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine as code of this process."""
