@@ -9,46 +9,19 @@ from __future__ import annotations
 import os
 import signal
 import statistics
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
+from tests.bench.grounded import LATENCY_S, grounded
 from tests.bench.processes import peak_mb
 from tests.kafka import Kafka
-from tests.pipeline import ROOT, Pipeline, get, request, until
+from tests.pipeline import Pipeline, get, request, until
 
 COUNT = int(os.environ.get("BENCH_EVALUATIONS", "120"))
 WORKERS = (1, 2, 4)
-LATENCY_S = 0.2
-POLICY = """
-[policy.grounded]
-deadline_s = 600
-[policy.grounded.judges.contextual_precision]
-enabled = false
-[policy.grounded.judges.structural_fidelity]
-enabled = false
-"""
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
-
-
-@pytest.fixture
-def model() -> Iterator[str]:
-    """The address of the offline model behind an endpoint that takes its time."""
-    command = [sys.executable, "-m", "tests.bench.library_endpoint"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().strip()
-            assert httpx.post(f"{url}/latency", content=str(LATENCY_S)).is_success
-            yield url
-        finally:
-            process.terminate()
 
 
 def measure(pipeline: Pipeline, prefix: str) -> tuple[float, float, float]:
@@ -69,14 +42,7 @@ def measure(pipeline: Pipeline, prefix: str) -> tuple[float, float, float]:
 
 
 def test_workers_share_the_tasks(kafka: Kafka, model: str, tmp_path: Path) -> None:
-    (tmp_path / "glassbox.toml").write_text(POLICY)
-    environment = {
-        "GLASSBOX_CONFIG": str(tmp_path / "glassbox.toml"),
-        "GLASSBOX_POLICY": "grounded",
-        "GLASSBOX_LLM_BASE_URL": f"{model}/v1",
-        "GLASSBOX_LLM_MODEL": CHAT_MODEL,
-        "GLASSBOX_EMBEDDING_MODEL": EMBEDDING_MODEL,
-    }
+    environment = grounded(tmp_path, model)
     one_at_a_time = {"GLASSBOX_WORKER_POOL": "1"}
     pipeline = Pipeline(
         tmp_path, "real", environment, kafka.empty(), lambda name: one_at_a_time if name.startswith("grounding") else {}
