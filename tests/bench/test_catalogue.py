@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import text
 
-from glassbox.catalogue import schema
 from glassbox.catalogue.database import Database
 from glassbox.catalogue.reading import Catalogue, Filter
 from tests.postgres import Postgres, lacking
@@ -20,61 +17,43 @@ pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
 
 SIZES = (1_000, 1_000_000)
 START = 1_767_225_600_000
-OUTCOMES = ("pass", "pass", "pass", "fail", "review", "incomplete", "pass")
 JUDGES = ("contextual_precision", "semantic_faithfulness", "structural_fidelity")
 
 LISTS = {
     "all": Filter(),
     "outcome": Filter(outcome="fail"),
     "model": Filter(model="model-3"),
-    "session": Filter(session=f"{7:064x}"),
+    "session": Filter(session="session-7"),
     "time": Filter(since=START + 200_000, until=START + 600_000),
     "judge below": Filter(judge="semantic_faithfulness", below=300_000),
     "outcome and model": Filter(outcome="fail", model="model-3"),
 }
 
 
-def rows(size: int) -> Iterator[dict[str, Any]]:
-    for n in range(size):
-        yield {
-            "tenant": "acme" if n % 10 else "other",
-            "evaluation_id": f"evaluation-{n * 7919 % size:07}",
-            "requested_at": START + n * (1_000_000 // size),
-            "rank": 0,
-            "at": START + n,
-            "position": n,
-            "provider": "openai",
-            "model": f"model-{n % 7}",
-            "session": f"{n % (size // 50):064x}",
-            "policy_digest": "ab" * 32,
-            "record_digest": "cd" * 32,
-            "closed_at": START + n,
-            "outcome": OUTCOMES[n % 7],
-            "trust": n * 7919 % 1_000_001,
-            "coverage": 1_000_000,
-        }
+EVALUATIONS = """
+INSERT INTO evaluations (tenant, evaluation_id, requested_at, rank, at, position, provider, model, session,
+                         policy_digest, record_digest, closed_at, outcome, trust, coverage)
+WITH RECURSIVE counted(n) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT n + 1 FROM counted WHERE n + 1 < {size})
+SELECT CASE WHEN n % 10 = 0 THEN 'other' ELSE 'acme' END, 'evaluation-' || (n * 7919 % {size}),
+       {start} + n * (1000000 / {size}), 0, {start} + n, n, 'openai', 'model-' || (n % 7),
+       'session-' || (n % ({size} / 50)), 'ab', 'cd', {start} + n,
+       CASE n % 7 WHEN 3 THEN 'fail' WHEN 4 THEN 'review' WHEN 5 THEN 'incomplete' ELSE 'pass' END,
+       n * 7919 % 1000001, 1000000
+FROM counted
+"""
+SCORES = """
+INSERT INTO scores (tenant, evaluation_id, judge, record_digest, score)
+SELECT tenant, evaluation_id, '{judge}', record_digest, trust * {factor} % 1000001 FROM evaluations
+"""
 
 
 def fill(database: Database, size: int) -> None:
     database.migrate()
-    with database.writing() as connection:
-        batch: list[dict[str, Any]] = []
-        for row in rows(size):
-            batch.append(row)
-            if len(batch) == min(size, 10_000):
-                connection.execute(insert(schema.evaluations), batch)
-                scored = [
-                    {
-                        **{name: each[name] for name in ("tenant", "evaluation_id", "record_digest")},
-                        "judge": judge,
-                        "score": (each["trust"] * (3 + k)) % 1_000_001,
-                    }
-                    for each in batch
-                    for k, judge in enumerate(JUDGES)
-                ]
-                connection.execute(insert(schema.scores), scored)
-                batch.clear()
-        connection.execute(text("ANALYZE"))
+    statements = [EVALUATIONS.format(size=size, start=START)]
+    statements += [SCORES.format(judge=judge, factor=3 + n) for n, judge in enumerate(JUDGES)]
+    for statement in (*statements, "ANALYZE"):
+        with database.writing() as connection:
+            connection.execute(text(statement))
 
 
 def spent(catalogue: Catalogue, wanted: Filter, pages: int = 10) -> float:
