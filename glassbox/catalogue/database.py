@@ -86,6 +86,7 @@ class Database:
         with self.writing() as connection:
             if not self.sqlite:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _LOCK})
+                connection.execute(text("SET LOCAL statement_timeout = 0"))  # a new index may take its time
             command.upgrade(_alembic(connection), "head")
 
     def revision(self) -> str | None:

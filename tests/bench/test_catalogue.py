@@ -53,6 +53,8 @@ def fill(database: Database, size: int) -> None:
     statements += [SCORES.format(judge=judge, factor=3 + n) for n, judge in enumerate(JUDGES)]
     for statement in (*statements, "ANALYZE"):
         with database.writing() as connection:
+            if not database.sqlite:
+                connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text(statement))
 
 
