@@ -32,6 +32,9 @@ KILLS = LAST_START
 """Starts of one message that kills. One of them unawares: that it may begin is noted first, the note stays unless the
 assignment ends in good order, and a process that ends one in good order has nothing running. From then on each start
 is counted first, which only the present assignment can do, and the one counted as `LAST_START` is not made."""
+COUNTED_KILLS = LAST_START - 1
+"""So many more, each time that it was answered without being run (it had expired, say) and its worker then died of
+something else before the commit: what ended well is counted anew, as it looks innocent."""
 MOST_ATTEMPTS = 3
 MOST_DEADLINES = 150
 """`DeadlinePassed` of one id: a timer that does not grow its gaps sends more."""
@@ -122,6 +125,8 @@ class Invariants:
                     self.break_("announced before its tasks are in the log", name, kind)
             return
         self._judged.add((name, value["kind"], digest))
+        if value["kind"] == "grounding" and not any(row.get("cause") == "crashed" for row in value["verdicts"]):
+            self._may_kill[name] += COUNTED_KILLS
         for verdict in value["verdicts"]:
             self.counts[f"verdicts: {verdict.get('cause') or verdict['state']}"] += 1
             if verdict["state"] == "scored":
