@@ -91,16 +91,20 @@ def small_disk(folder: Path, size_mb: int = 256) -> Iterator[None]:
 
 
 @contextmanager
-def full(folder: Path) -> Iterator[None]:
-    """No byte is free on the folder's disk."""
+def full(folder: Path) -> Iterator[Callable[[], None]]:
+    """No byte is free on the folder's disk. Gives what fills it again: others write meanwhile, and free some."""
     filler = folder / "filler"
     try:
         with filler.open("wb", buffering=0) as file:
-            for step in (1024 * 1024, 4096):  # others write meanwhile
-                with suppress(OSError):
-                    while True:
-                        file.write(bytes(step))
-        yield
+
+            def fill() -> None:
+                for step in (1024 * 1024, 4096):
+                    with suppress(OSError):
+                        while True:
+                            file.write(bytes(step))
+
+            fill()
+            yield fill
     finally:
         filler.unlink(missing_ok=True)
 

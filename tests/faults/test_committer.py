@@ -51,19 +51,16 @@ def test_a_full_disk_is_waited_for(gates: Gates, gate: Gate, missing: Callable[[
     gates.hold_up("terminology")
     gate.publish(20, "hold:terminology")  # with their content in the store, to meet the full disk in the worker
     until(lambda: gates.in_flight("terminology") >= 20, 60, "tasks are in flight")
-    with full(gates.data):
+    with full(gates.data) as fill:
+
+        def in_trouble(role: str) -> bool:
+            fill()
+            return gates.pipeline.metric(role, "glassbox_evidence_store_trouble_total") > 0
+
         gate.publish(20)  # to meet it in intake
-        until(
-            lambda: gates.pipeline.metric("intake", "glassbox_evidence_store_trouble_total") > 0,
-            60,
-            "intake is in trouble",
-        )
+        until(lambda: in_trouble("intake"), 60, "intake is in trouble")
         gates.hold.unlink()
-        until(
-            lambda: gates.pipeline.metric("terminology", "glassbox_evidence_store_trouble_total") > 0,
-            60,
-            "so is the worker",
-        )
+        until(lambda: in_trouble("terminology"), 60, "so is the worker")
     gate.settle()
 
 
