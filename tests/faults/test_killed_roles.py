@@ -73,16 +73,17 @@ def test_two_workers_share_and_one_takes_over(pipeline: Pipeline) -> None:
     def judged(name: str) -> float:
         return pipeline.metric(name, "glassbox_verdicts_total")
 
-    with pipeline.watching() as read:
-        until(lambda: pipeline.metric("terminology", "glassbox_assigned_partitions") == 2, 30, "partitions shared")
-        pipeline.publish(request(f"a{n}") for n in range(60))
-        settled = read(lambda s: len(s.receipts) == 60, 60)
-        assert len(settled.receipts) == 60
+    first, second = ({f"{wave}{n}" for n in range(60)} for wave in "ab")
+    with pipeline.watching() as read:  # on the embedded broker it may see the last of the other test once more
+        until(lambda: pipeline.metric("terminology", "glassbox_assigned_partitions") == 2, 60, "partitions shared")
+        pipeline.publish(request(name) for name in sorted(first))
+        settled = read(lambda s: s.receipts.keys() >= first, 60)
+        assert settled.receipts.keys() >= first
         assert judged("terminology") > 0
         assert judged("terminology-2") > 0
         pipeline.kill("terminology", signal.SIGTERM)
         assert pipeline.roles["terminology"].exit_code == 0
-        pipeline.publish(request(f"b{n}") for n in range(60))
-        settled = read(lambda s: len(s.receipts) == 120, 60)
-    assert len(settled.receipts) == 120
+        pipeline.publish(request(name) for name in sorted(second))
+        settled = read(lambda s: s.receipts.keys() >= first | second, 60)
+    assert settled.receipts.keys() >= first | second
     assert all(len(digests) == 1 for digests in settled.digests.values())
