@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, FastAPI, Header, Path, Query, Request
+from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Query as QueryParameter
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
@@ -75,6 +77,14 @@ TenantQuery = Annotated[
 EvaluationId = Annotated[str, Path(pattern=_ID)]
 
 
+def no_unknown_parameter(request: Request) -> None:
+    """A filter that is misspelt must not pass for none. Raises `Problem`."""
+    known = get_flat_params(request.scope["route"].dependant)
+    for name in request.query_params:
+        if name not in {each.alias for each in known if isinstance(each.field_info, QueryParameter)}:
+            raise Problem("invalid_parameter", "no such parameter", field=name)
+
+
 def make_app(parts: Parts) -> FastAPI:
     """The gateway's ASGI application."""
     gate, limits = parts.gatekeeper, parts.limits
@@ -82,7 +92,8 @@ def make_app(parts: Parts) -> FastAPI:
     acceptor = Acceptor(parts.rules, parts.send, catalogue.committed)
     followers = Followers(catalogue, limits, parts.stopping)
     secured = [] if gate.is_open else [Depends(HTTPBearer(auto_error=False, scheme_name="bearer"))]
-    app = FastAPI(title="GlassBox gateway", docs_url=None, redoc_url=None, dependencies=secured)
+    everywhere = [*secured, Depends(no_unknown_parameter)]
+    app = FastAPI(title="GlassBox gateway", docs_url=None, redoc_url=None, dependencies=everywhere)
     app.add_middleware(Guard, most=limits.in_flight_requests)
     _handle_errors(app)
     submitter = Annotated[Caller, Depends(gate.needs("submit"))]

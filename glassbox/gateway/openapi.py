@@ -14,7 +14,10 @@ from glassbox.gateway.problems import CODES, MEDIA_TYPE, SCHEMA
 from glassbox.gateway.shapes import LineOutcome
 
 _PROBLEMS = {
-    "submit": ("unauthenticated", "forbidden", "too_busy", "rate_limited", "failed", "provider_unavailable"),
+    "submit": (
+        *("unauthenticated", "forbidden", "invalid_parameter", "too_busy", "rate_limited"),
+        *("failed", "provider_unavailable"),
+    ),
     "read": (
         *("unauthenticated", "forbidden", "invalid_parameter", "too_busy", "rate_limited"),
         *("failed", "catalogue_unavailable", "provider_unavailable"),

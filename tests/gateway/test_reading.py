@@ -134,6 +134,7 @@ async def test_lists(open_door: Door) -> None:
             ({"since": "2026-01-01T00:00:00"}, "since"),
             ({"model": "\0"}, "model"),
             ({"outcome": "good"}, "outcome"),
+            ({"outcom": "pass"}, "outcom"),
         ):
             problem(await client.get(URL, params=params), 422, "invalid_parameter", field)
         problem(await client.get(f"{URL}/a%20b"), 422, "invalid_parameter", "evaluation_id")
