@@ -57,8 +57,10 @@ class Door:
     database: Database
     keys: KeyFile
 
-    def client(self, key: str | None = None, host: str = "localhost", **more: Any) -> httpx.AsyncClient:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+    def client(
+        self, key: str | None = None, host: str = "localhost", headers: Mapping[str, str] | None = None, **more: Any
+    ) -> httpx.AsyncClient:
+        headers = {**(headers or {}), **({"Authorization": f"Bearer {key}"} if key else {})}
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url=f"http://{host}", headers=headers, **more)
 
