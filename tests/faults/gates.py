@@ -228,7 +228,10 @@ class Gates:
         replaced: it would do what that one may have started one by one, and the first would hold up all."""
         bad = self._ended_badly.intersection(kinds)
         if bad:
-            self.replace(*bad, environment={})
+            self.stop(*bad)
+            for kind in bad:
+                self._forget_marks(kind)
+            self._start_anew(*bad, environment={})
         self.hold.touch()
 
     def stop(self, *names: str) -> None:
@@ -247,6 +250,9 @@ class Gates:
     def replace(self, *names: str, environment: Mapping[str, str]) -> None:
         """End these in good order and start them with other variables."""
         self.stop(*names)
+        self._start_anew(*names, environment=environment)
+
+    def _start_anew(self, *names: str, environment: Mapping[str, str]) -> None:
         for name in names:
             self.pipeline.start_role(name, environment)
         for name in names:
@@ -292,6 +298,15 @@ class Gates:
             low, high = consumer.get_watermark_offsets(at, timeout=10, cached=False)
             behind += high - max(at.offset, low)
         return behind
+
+    def _forget_marks(self, role: str) -> None:
+        """What a dead worker of this role may have started stands beside its committed offsets; nobody reads now."""
+        group, topic = access()[role].group, access()[role].reads[0]
+        self._behind(group, topic)
+        consumer = self._groups[group]
+        every = [TopicPartition(topic.name, number) for number in range(self.pipeline.broker.partitions)]
+        at = [TopicPartition(each.topic, each.partition, each.offset) for each in consumer.committed(every, timeout=10)]
+        consumer.commit(offsets=[each for each in at if each.offset >= 0], asynchronous=False)
 
     def end(self, where: TopicPartition) -> int:
         """The offset after a partition's last message; asked by a client that reads nothing, since one that does may

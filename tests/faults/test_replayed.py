@@ -62,7 +62,7 @@ def test_scorecards_from_the_start_into_an_empty_ledger(gates: Gates, gate: Gate
     (gates.data / "ledger").rename(gates.data / "ledger-before")
     gates.pipeline.start_role("committer")
     gates.pipeline.wait_ready("committer")
-    until(lambda: not gates.backlog(), 90, "every scorecard was read again")
+    until(lambda: not gates.backlog(), 300, "every scorecard was read again")
     assert gates.audited(names) == (before, size)
 
 
