@@ -155,8 +155,13 @@ class Continuity:
     def first_missing(self, where: tuple[str, int], offset: int, generation: int, committed: int | None) -> int | None:
         """The first offset that should have come before this one; None where nothing is missing. `committed`: where
         the group stands, for the first event of an assignment; None if it has no position yet."""
-        begun_in, expected = self._next.get(where, (None, 0))
-        if begun_in != generation:
-            expected = offset if committed is None else committed
+        expected = self.expected(where, generation, committed)
+        if expected is None:
+            expected = offset
         self._next[where] = generation, max(offset + 1, expected)
         return expected if offset > expected else None
+
+    def expected(self, where: tuple[str, int], generation: int, committed: int | None) -> int | None:
+        """The offset that comes next in this assignment; None where that is any."""
+        begun_in, following = self._next.get(where, (None, 0))
+        return following if begun_in == generation else committed

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -39,6 +40,10 @@ log = logging.getLogger("glassbox.streams")
 
 DRAIN_S = 5.0
 """How long work in flight may take to finish when the process is asked to stop."""
+_LOST_S = 5.0
+"""So long after it was handed to Faust, and with empty queues, an event is not on its way any more."""
+_WITH_HOLES = (REQUESTS.name, BULK_REQUESTS.name)
+"""Topics that transactional producers may write, whose markers take offsets."""
 
 
 def make_app(app_id: str, broker: Broker, data_dir: Path, *, max_poll_records: int) -> faust.App:
@@ -248,20 +253,21 @@ class Role:
         self.app, self.outbox, self._topics = app, outbox, topics
         self.acks, self.in_flight = acks, in_flight
         self._continuity = Continuity()
+        self._queues: dict[str, asyncio.Queue[Any]] = {}  # of the agents, by topic
+        self._overdue: dict[TP, tuple[int, float]] = {}  # the offset that should have come, and since when
         self._assigned = False
         self._stopping = False
 
     def consume(self, consumer: Consumer) -> None:
         """Wire the consumer to the topics. Called once, before `run`."""
         app, acks = self.app, self.acks
-        queues: dict[str, Any] = {}
         self._reader = reader = Reader(consumer, acks, self.in_flight)
 
         async def agent(stream: Any) -> None:
             (topic,) = stream.channel.topics
-            queues[topic] = stream.channel.queue
+            self._queues[topic] = stream.channel.queue
             if len(self._topics) > 1:
-                cast(Any, app.consumer).queues = queues
+                cast(Any, app.consumer).queues = self._queues
             async for event in stream.noack().events():
                 message = event.message
                 if (missing := await self._first_missing(message)) is not None:
@@ -296,6 +302,8 @@ class Role:
                 await asyncio.sleep(0.25)
                 if acks.assigned and not self._stopping:
                     await consumer.tick()
+                    if (lost := await self._never_came()) is not None:
+                        self.in_flight.fail(lost)
                 for (topic, partition), behind in self._lag().items():
                     metrics.LAG.labels(topic=topic, partition=partition).set(behind)
                 metrics.UNACKNOWLEDGED.set(acks.open_tokens())
@@ -316,15 +324,37 @@ class Role:
     async def _first_missing(self, message: Any) -> int | None:
         """Faust can lose what it had fetched when its flow stops, around a recovery: an event that was never handed
         over must not be committed past. Not for requests, whose producers may be transactional."""
-        if message.topic in (REQUESTS.name, BULK_REQUESTS.name):
+        if message.topic in _WITH_HOLES:
             return None
         where, consumer = TP(message.topic, message.partition), cast(Any, self.app.consumer)
         committed = consumer._committed_offset.get(where)
         missing = self._continuity.first_missing(where, message.offset, message.generation_id, committed)
-        if missing is None:
+        return missing if missing is not None and await self._is_kept(where, message.offset) else None
+
+    async def _never_came(self) -> Skipped | None:
+        """As `_first_missing`, for the last events of a partition, of which no later one tells: the client has handed
+        them to Faust, no queue holds any, and still they have not come here."""
+        consumer, now = cast(Any, self.app.consumer), time.monotonic()
+        if self.waits_for() is not None or any(queue.qsize() for queue in self._queues.values()):
+            self._overdue = {}
             return None
-        earliest = await consumer.earliest_offsets(where)  # what retention took is not missing
-        return missing if earliest.get(where, 0) < message.offset else None
+        overdue: dict[TP, tuple[int, float]] = {}
+        for where, handed in _positions(consumer, self._topics).items():
+            committed = consumer._committed_offset.get(where)
+            expected = self._continuity.expected(where, self.app.consumer_generation_id, committed)
+            if where.topic in _WITH_HOLES or expected is None or handed <= expected:
+                continue
+            before, since = self._overdue.get(where, (expected, now))
+            overdue[where] = (expected, since if before == expected else now)
+            if now - overdue[where][1] >= _LOST_S and await self._is_kept(where, handed):
+                return Skipped(f"{where.topic}/{where.partition}: what was read from {expected} to {handed} never came")
+        self._overdue = overdue
+        return None
+
+    async def _is_kept(self, where: TP, before: int) -> bool:
+        """Whether the log still has something before this offset: what retention took is not missing."""
+        earliest: dict[TP, int] = await cast(Any, self.app.consumer).earliest_offsets(where)
+        return earliest.get(where, 0) < before
 
     async def _settle(self, grace_s: float) -> None:
         """Give work in flight its time, then commit what was released (Faust has popped its own lists by now)."""
@@ -370,6 +400,16 @@ class Role:
         self._reader.end()
         await self.app.stop()
         return 0
+
+
+def _positions(consumer: Any, topics: Sequence[Topic]) -> dict[TP, int]:
+    """The offset after the last message that the client handed to Faust, of each partition that has one."""
+    assignment = consumer._thread._ensure_consumer()._subscription.subscription.assignment
+    if assignment is None or not assignment.active:
+        return {}
+    names = {topic.name for topic in topics}
+    states = {where: assignment.state_value(where) for where in assignment.tps if where.topic in names}
+    return {TP(*where): state.position for where, state in states.items() if state.has_valid_position}
 
 
 def _record(message: Any) -> Record:

@@ -126,3 +126,14 @@ def test_each_assignment_begins_where_the_group_stands() -> None:
     assert continuity.first_missing(where, 4, 2, 4) is None
     assert continuity.first_missing(where, 12, 3, 5) == 5
     assert continuity.first_missing(("results", 1), 0, 3, None) is None
+
+
+def test_what_comes_next_is_known_before_it_comes() -> None:
+    continuity, where = Continuity(), ("results", 0)
+    assert continuity.expected(where, 1, None) is None, "a group without a position begins anywhere"
+    assert continuity.expected(where, 1, 4) == 4
+    continuity.first_missing(where, 4, 1, 4)
+    assert continuity.expected(where, 1, 4) == 5
+    continuity.first_missing(where, 2, 1, 4)
+    assert continuity.expected(where, 1, 4) == 5, "what comes again does not go back"
+    assert continuity.expected(where, 2, 3) == 3, "an assignment begins where the group stands"
