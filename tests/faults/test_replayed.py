@@ -52,7 +52,6 @@ def forget_closed_ids(kafka: Kafka) -> None:
     create_topics(kafka.broker, [CLOSED])
 
 
-@pytest.mark.xfail(strict=False, reason="sometimes a role reads nothing for long after a rebalance: not found yet")
 def test_scorecards_from_the_start_into_an_empty_ledger(gates: Gates, gate: Gate, one_broker: Kafka) -> None:
     gate.publish(50)
     gate.settle()
@@ -81,7 +80,6 @@ def scorecards(gates: Gates) -> dict[str, set[bytes]]:
     return found
 
 
-@pytest.mark.xfail(strict=False, reason="sometimes a role reads nothing for long after a rebalance: not found yet")
 def test_results_from_the_start_into_a_join_that_remembers_nothing(gates: Gates, gate: Gate, one_broker: Kafka) -> None:
     gate.publish(50)
     gate.settle()
