@@ -89,6 +89,7 @@ def projection_of(settings: Settings) -> Projection:
 async def run_catalogue(settings: Settings) -> int:
     """Take in what comes on the topics until SIGTERM."""
     from glassbox.cli import health
+    from streams import tracing
     from streams.access import access
     from streams.admin import check_topics
     from streams.follow import Follower
@@ -115,9 +116,11 @@ async def run_catalogue(settings: Settings) -> int:
         pruned_at = 0.0
         while not stop.is_set():
             batch = await asyncio.to_thread(follower.read, _BATCH, 0.5)
-            if batch and not await keeper.patiently(lambda: keeper.take(batch), stop):  # noqa: B023 — awaited here
-                break  # not committed: to be read again
             if batch:
+                with tracing.batch("catalogue", batch):
+                    taken = await keeper.patiently(lambda: keeper.take(batch), stop)  # noqa: B023 — awaited here
+                if not taken:
+                    break  # not committed: to be read again
                 await asyncio.to_thread(follower.commit)
             if time.monotonic() - pruned_at > _PRUNE_S and await keeper.patiently(keeper.prune, stop):
                 pruned_at = time.monotonic()

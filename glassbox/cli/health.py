@@ -1,9 +1,10 @@
-"""Where a role says how it is: one address for each, whatever the role does."""
+"""How a process says how it is, whatever it does: one address for each, and traces where they are asked for."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from glassbox.settings import SettingsError
@@ -16,9 +17,14 @@ log = logging.getLogger("glassbox.worker")
 
 
 async def serve(settings: Settings, role: str, live: Check, ready: Check, resources: AsyncExitStack) -> None:
-    """/live, /ready and /metrics until `resources` are closed. Raises `SettingsError` where the port is taken."""
+    """/live, /ready and /metrics, and tracing, until `resources` are closed. Raises `SettingsError` where the port is
+    taken, `TracingError`."""
+    from streams import metrics, tracing
     from streams.health import serve_health
 
+    release = version("glassbox")
+    metrics.BUILD.labels(role=role, version=release).set(1)
+    resources.callback(tracing.start(role, release))
     try:
         runner, port = await serve_health(settings.metrics_host, settings.metrics_port, live, ready)
     except OSError as error:

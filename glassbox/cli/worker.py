@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,7 +79,6 @@ class RoleProcess:
     async def run(self) -> int:
         from judges.registry import QUICK
         from ledger.evidence import EvidenceVault
-        from streams import metrics, tracing
         from streams.access import access
         from streams.acks import OrderedAcks
         from streams.admin import check_topics
@@ -88,8 +86,6 @@ class RoleProcess:
         from streams.reading import InFlight
 
         role, settings = self.role, self._settings
-        release = version("glassbox")
-        metrics.BUILD.labels(role=role, version=release).set(1)
         broker, policies = settings.broker(), settings.policies()
         own = own_kinds(policies.values())
         needs = access(own)[role]
@@ -109,7 +105,6 @@ class RoleProcess:
             return self._trouble or process.waits_for()
 
         async with AsyncExitStack() as resources:
-            resources.callback(tracing.start(role, release))
             await health.serve(settings, role, live, ready, resources)
             vault = EvidenceVault(await self._store())
             resources.push_async_callback(vault.close)

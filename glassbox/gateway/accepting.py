@@ -15,6 +15,7 @@ from glassbox.gateway import metrics
 from glassbox.gateway.callers import Caller
 from glassbox.gateway.limits import CLOSE
 from glassbox.gateway.problems import Problem
+from streams import tracing
 from streams.ports import TooLarge
 from streams.publishing import NotAcknowledged, QueueFull
 from streams.topics import REQUESTS, Topic
@@ -104,8 +105,9 @@ class Acceptor:
         if admitted.supersedes is not None and not await self._committed(key[0], admitted.supersedes):
             raise Problem("contract", "names no evaluation of yours that has a record", field="supersedes")
         started = time.monotonic()
+        headers = {**tracing.headers(), **admitted.headers}
         try:
-            await self._send(REQUESTS, admitted.evaluation_id.encode(), admitted.value, admitted.headers)
+            await self._send(REQUESTS, admitted.evaluation_id.encode(), admitted.value, headers)
         except QueueFull:
             raise Problem("too_busy", "as much waits for the broker as may; try again", headers=CLOSE) from None
         except NotAcknowledged as error:

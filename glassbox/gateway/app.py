@@ -26,8 +26,10 @@ from glassbox.gateway.events import Followers
 from glassbox.gateway.guard import EVENTS_PATH, Guard
 from glassbox.gateway.limits import InFlightBytes, Limits
 from glassbox.gateway.openapi import document, problems
+from glassbox.gateway.pages import add_pages
 from glassbox.gateway.problems import Problem, of_status
 from glassbox.gateway.proofs import Prove, bundle
+from streams.tracing import about
 
 T = TypeVar("T")
 
@@ -96,6 +98,7 @@ def make_app(parts: Parts) -> FastAPI:
     app = FastAPI(title="GlassBox gateway", docs_url=None, redoc_url=None, dependencies=everywhere)
     app.add_middleware(Guard, most=limits.in_flight_requests)
     _handle_errors(app)
+    add_pages(app)
     submitter = Annotated[Caller, Depends(gate.needs("submit"))]
     reader = Annotated[Caller, Depends(gate.needs("read"))]
 
@@ -124,6 +127,7 @@ def make_app(parts: Parts) -> FastAPI:
             bodies.check_type(request, "application/json")
             raw = await bodies.whole(request, held, limits.body_s)
             name = await acceptor.accept(raw, caller, idempotency_key)
+        about(name)
         url = shapes.status_url(name)
         accepted = shapes.Accepted(evaluation_id=name, status_url=url)
         return JSONResponse(accepted.model_dump(), 202, {"Location": url})

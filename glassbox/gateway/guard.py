@@ -1,5 +1,5 @@
-"""What every request passes through: a bound on how many are answered at once, security headers, metrics, and a plain
-word where the gateway itself fails."""
+"""What every request passes through: its trace, a bound on how many are answered at once, security headers, metrics, and
+a plain word where the gateway itself fails."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import logging
 import time
 from typing import Any
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassbox.gateway import metrics
 from glassbox.gateway.limits import CLOSE
 from glassbox.gateway.problems import Problem
+from streams import tracing
 
 log = logging.getLogger("glassbox.gateway")
 
@@ -27,7 +28,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""On every answer. No CORS header is ever sent: pages of other sites read nothing here."""
+"""On every answer that does not say otherwise itself. No CORS header is ever sent: pages of other sites read nothing here."""
 
 
 class Guard:
@@ -40,7 +41,13 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send)
+        headers = Headers(scope=scope)
+        came = tracing.received(headers.getlist("traceparent"), headers.getlist("tracestate"))
+        with tracing.serving(_method(scope), scope["scheme"], came) as answered:
+            answered(*await self._answer(scope, receive, _Answer(send)))
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> tuple[str, int]:
+        """The route and the status of what was answered."""
         counted = scope["path"] != EVENTS_PATH
         started = time.monotonic()
         self._now += counted
@@ -62,9 +69,10 @@ class Guard:
         finally:
             self._now -= counted
             metrics.IN_FLIGHT_REQUESTS.set(self._now)
-            route = getattr(scope.get("route"), "path", "none")
-            metrics.REQUESTS.labels(route=route, method=_method(scope), status=str(answer.status or 499)).inc()
+            route, status = getattr(scope.get("route"), "path", "none"), answer.status or 499
+            metrics.REQUESTS.labels(route=route, method=_method(scope), status=str(status)).inc()
             metrics.SECONDS.labels(route=route).observe(time.monotonic() - started)
+        return route, status
 
 
 class _Answer:
@@ -78,7 +86,7 @@ class _Answer:
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
-                headers[name] = value
+                headers.setdefault(name, value)
         await self._send(message)
 
 
