@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from glassbox.cli.reasons import plain, printable
+from glassbox.dossier.reasons import plain, printable
 
 if TYPE_CHECKING:
     from glassbox.contract.agreement import AgreementCard, Estimate, MethodAgreement, PartAgreement

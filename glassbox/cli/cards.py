@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from glassbox.cli.reasons import why
+from glassbox.dossier.arithmetic import weakest
+from glassbox.dossier.reasons import why
 
 JUDGES = {
     "contextual_precision": "ctx",
@@ -38,27 +38,6 @@ class Row:
     judges: Mapping[str, str | None]
     outcome: str
     weakest: str
-
-
-def weakest(card: Card, policy: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The part that needs a look first: one that failed, else one that missed its target, else the one that cost
-    most trust (weight times what it lacks to 1); among equals the first. None where nothing is wrong.
-    Without the canonical `policy` all parts weigh the same."""
-    from glassbox.contract.composite import enabled_parts
-
-    weights = {part: weight for part, (_, _, weight) in enabled_parts(policy).items()} if policy else {}
-    parts: list[Mapping[str, Any]] = card["parts"]
-
-    def cost(part: Mapping[str, Any]) -> Fraction:
-        lacking = Fraction(1) - Fraction(part["score"]) if part["score"] is not None else Fraction(1)
-        return weights.get(part["part"], Fraction(1)) * lacking
-
-    failed = [part for part in parts if part["state"] == "failed"]
-    missed = [part for part in parts if part["meets_target"] is False]
-    abstained = [part for part in parts if part["cause"] == "abstained"]
-    scored = [part for part in parts if part["state"] == "scored" and part["score"] != "1.000000"]
-    worst: list[Mapping[str, Any]] = next(filter(None, (failed, missed, abstained, scored)), [])
-    return max(worst, key=cost, default=None)
 
 
 def row(

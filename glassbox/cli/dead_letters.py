@@ -76,7 +76,7 @@ def show(
     Example: glassbox dead-letters show 2/17
     """
     from glassbox.cli.letters import named, read_cases
-    from glassbox.cli.reasons import printable
+    from glassbox.dossier.reasons import printable
     from glassbox.settings import Settings
 
     (case,) = named(read_cases(Settings.load().broker()), [name])

@@ -22,9 +22,9 @@ import typer
 if TYPE_CHECKING:
     from glassbox.cli.answers import Submission
     from glassbox.cli.children import Stop
-    from glassbox.cli.dossier import Dossier
     from glassbox.cli.inputs import Line
     from glassbox.cli.supervisor import Supervisor
+    from glassbox.dossier.archive import Dossier
     from glassbox.settings import Settings
 
 _PATIENCE_S = 120.0

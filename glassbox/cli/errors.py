@@ -29,6 +29,7 @@ def explained(error: Exception) -> str | None:
     from glassbox.catalogue.errors import CatalogueError
     from glassbox.contract.policy import PolicyError
     from glassbox.contract.request import ContractError
+    from glassbox.dossier.archive import NotOne
     from glassbox.gateway.keys import KeysError
     from glassbox.replay.compare import ComparisonError
     from glassbox.replay.store import StoreError as RunError
@@ -42,7 +43,7 @@ def explained(error: Exception) -> str | None:
     known = (
         *(CommandError, SettingsError, PolicyError, ContractError),
         *(BrokerError, LedgerError, StoreError, CheckpointError, KeyFormatError),
-        *(SuiteError, RunError, ComparisonError, TracingError, CatalogueError, KeysError),
+        *(SuiteError, RunError, ComparisonError, TracingError, CatalogueError, KeysError, NotOne),
     )
     if isinstance(error, known):
         return str(error)

@@ -48,7 +48,7 @@ def judge(
     from glassbox.cli.agreement_text import carried
     from glassbox.cli.cards import print_table
     from glassbox.cli.errors import FINDING
-    from glassbox.cli.reasons import printable, suspected
+    from glassbox.dossier.reasons import printable, suspected
     from glassbox.settings import Settings
 
     results, asked = asyncio.run(_judge(Settings.load(), file, mapping or [], policy, cache))

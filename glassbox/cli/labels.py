@@ -73,8 +73,8 @@ def _own_paths(value: Mapping[str, Any], number: int, known: Collection[str]) ->
 
 
 def _check_part(part: str, known: Collection[str], where: str) -> None:
-    from glassbox.cli.reasons import printable
     from glassbox.contract.policy import nearest
+    from glassbox.dossier.reasons import printable
 
     if part not in known:
         raise CommandError(f"{where}: no part is called {printable(part)!r}{nearest(part, known)}")

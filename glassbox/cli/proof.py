@@ -14,7 +14,7 @@ import typer
 from glassbox.cli.judge import JsonOption
 
 if TYPE_CHECKING:
-    from glassbox.cli.dossier import Dossier
+    from glassbox.dossier.archive import Dossier
     from glassbox.settings import Settings
 
 

@@ -28,7 +28,7 @@ from judges.run import answer
 from ledger.port import StoreError
 
 if TYPE_CHECKING:
-    from glassbox.cli.dossier import Dossier
+    from glassbox.dossier.archive import Dossier
     from ledger.port import Documents
 
 Source = Literal["raw outputs", "request", "verdict"]

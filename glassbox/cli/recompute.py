@@ -17,8 +17,8 @@ from glassbox.cli.errors import FINDING, FINE, UNABLE, CommandError
 from glassbox.cli.judge import JsonOption
 
 if TYPE_CHECKING:
-    from glassbox.cli.dossier import Dossier
     from glassbox.cli.recomputation import Kind, Part, Recomputation
+    from glassbox.dossier.archive import Dossier
 
 _CODES = {True: FINE, False: FINDING, None: UNABLE}
 _RESULTS = {
@@ -79,7 +79,7 @@ def _stored(evaluation_id: str) -> tuple[Dossier, bytes | None]:
 def _disclosed(file: Path) -> Dossier:
     """The dossier that a bundle discloses, once everything in it but the signature was checked. `CommandError` for a
     file that is no bundle, or one without evidence."""
-    from glassbox.cli.dossier import dossier_of
+    from glassbox.dossier.archive import dossier_of
     from ledger.verify import summary, verify_bundle
 
     raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
@@ -107,7 +107,7 @@ def _to_json(dossier: Dossier, made: Recomputation) -> dict[str, Any]:
 
 
 def _lines(dossier: Dossier, made: Recomputation, file: Path | None) -> Iterator[str]:
-    from glassbox.cli.reasons import printable
+    from glassbox.dossier.reasons import printable
 
     record = dossier.record
     yield f"{record['evaluation_id']}  {record['outcome']}  trust {record['trust'] or '–'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from glassbox.cli.reasons import printable
+from glassbox.dossier.reasons import printable
 
 if TYPE_CHECKING:
     from glassbox.replay.compare import Change, Comparison

@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,8 +15,8 @@ from glassbox.cli.judge import JsonOption
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from glassbox.cli.dossier import Dossier
     from glassbox.contract.spending import Spending
+    from glassbox.dossier.archive import Dossier
 
 
 MOST = 10
@@ -62,7 +61,7 @@ def _print(dossier: Dossier, spending: Spending) -> None:
     from rich.console import Console
 
     from glassbox.cli.agreement_text import carried
-    from glassbox.cli.reasons import printable
+    from glassbox.dossier.reasons import printable
 
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
     for line in _head(dossier):
@@ -110,7 +109,7 @@ def _parts(dossier: Dossier) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from glassbox.cli.reasons import why
+    from glassbox.dossier.reasons import why
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("judge", "part", "score", "bounds", "target"):
@@ -151,7 +150,7 @@ def _method(method: Mapping[str, Any] | None) -> str:
 
 def suspicions(dossier: Dossier) -> list[str]:
     """Each text that looks like an attack on the judges, with its words where they are not erased."""
-    from glassbox.cli.reasons import suspected
+    from glassbox.dossier.reasons import suspected
 
     request = None if dossier.request is None else json.loads(dossier.request.request)
     return suspected(dossier.evidence, request)
@@ -160,7 +159,7 @@ def suspicions(dossier: Dossier) -> list[str]:
 def claims(dossier: Dossier) -> list[str]:
     """Each claim of the answer, whether it is supported, and the judge's reason; of one that is not, its place in the
     answer."""
-    from glassbox.cli.reasons import evidence_of
+    from glassbox.dossier.reasons import evidence_of
 
     lines = []
     for claim in evidence_of("faithfulness", dossier.evidence).get("claims") or []:
@@ -185,7 +184,7 @@ def _place(span: Mapping[str, int] | Sequence[int] | None) -> str:
 
 def entities(dossier: Dossier) -> list[str]:
     """The answer's names and values that no source has, and what comes nearest there; the first `MOST` of them."""
-    from glassbox.cli.reasons import evidence_of, plain, quoted, strange_entities
+    from glassbox.dossier.reasons import evidence_of, plain, quoted, strange_entities
 
     lines = []
     for entity in strange_entities(evidence_of("entities", dossier.evidence)):
@@ -197,7 +196,7 @@ def entities(dossier: Dossier) -> list[str]:
 
 def pairs(dossier: Dossier) -> list[str]:
     """What the answer puts together and no source does; the first `MOST` of them."""
-    from glassbox.cli.reasons import evidence_of, plain, quoted, unsupported_pairs
+    from glassbox.dossier.reasons import evidence_of, plain, quoted, unsupported_pairs
 
     lines = []
     for pair in unsupported_pairs(evidence_of("relations", dossier.evidence)):
@@ -214,7 +213,7 @@ def _capped(lines: list[str]) -> list[str]:
 
 def passages(dossier: Dossier) -> list[str]:
     """Each passage in the retriever's order, whether it is relevant, and the judge's reason."""
-    from glassbox.cli.reasons import evidence_of
+    from glassbox.dossier.reasons import evidence_of
 
     found = evidence_of("llm_relevance", dossier.evidence).get("passages") or []
     lines = []
@@ -245,27 +244,10 @@ def cost(dossier: Dossier, spending: Spending) -> list[str]:
 
 
 def arithmetic(dossier: Dossier) -> list[str]:
-    """How trust follows from the parts: weight in the whole, score and their product, then sum over weight."""
-    from glassbox.contract.composite import enabled_parts, figure
+    """How trust follows from the parts."""
+    from glassbox.dossier.arithmetic import arithmetic as lines
 
-    if dossier.policy is None:
-        return []
-    table, parts = enabled_parts(dossier.policy), dossier.record["parts"]
-    lines, total, weight = [], Fraction(0), Fraction(0)
-    for part in parts:
-        w = table[part["part"]][2]
-        if part["state"] != "scored":
-            lines.append(f"{part['part']:<23} {figure(w)} × –         left out ({part['state'].replace('_', ' ')})")
-            continue
-        total, weight = total + w * Fraction(part["score"]), weight + w
-        lines.append(f"{part['part']:<23} {figure(w)} × {part['score']} = {figure(w * Fraction(part['score']))}")
-    record = dossier.record
-    if weight:
-        lines.append(f"{'sum':<23} {figure(total)} / {figure(weight)} = {figure(total / weight)}")
-    every = sum((w for _, _, w in table.values()), Fraction(0))
-    lines.append(f"{'coverage':<23} {figure(weight)} / {figure(every)} = {record['coverage']}")
-    if record["trust_low"] is not None:
-        lines.append(f"{'bounds':<23} {record['trust_low']} to {record['trust_high']} (failed parts count as 0 to 1)")
-    if record["trust"] is None:
-        lines.append("no trust: too little was scored")
-    return lines
+    found = [] if dossier.policy is None else lines(dossier.record, dossier.policy)
+    return [
+        f"{line.label:<23} {line.text:<19}" + (f" = {line.value}" if line.value else f" {line.note}") for line in found
+    ]

@@ -120,7 +120,7 @@ def report_answers(submission: Submission, as_json: bool) -> None:
 
 def describe(headers: Any) -> str:
     """A dead letter's headers as a person reads them."""
-    from glassbox.cli.reasons import printable
+    from glassbox.dossier.reasons import printable
 
     where = f"{headers['field']}: " if headers.get("field") else ""
     return printable(f"{headers.get('reason', '?')}, {where}{headers.get('detail', '')}".rstrip(", "))

@@ -8,12 +8,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from glassbox.cli.dossier import Dossier, archive
+from glassbox.cli.dossier import archive
 from glassbox.cli.recomputation import Part, Recomputation, recompute
 from glassbox.cli.stores import documents, evidence_store
 from glassbox.cli.wiring import make_judge, own_judges
 from glassbox.contract.events import RESULT, rfc3339
 from glassbox.contract.policy import Policy, load_policies
+from glassbox.dossier.archive import Dossier
 from glassbox.settings import Settings
 from judges.lexical.faults import Faults
 from judges.lexical.server import LexicalServer

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from glassbox.cli.cards import print_table, row, short, short_id, weakest
-from glassbox.cli.reasons import suspected, why
+from glassbox.cli.cards import print_table, row, short, short_id
 from glassbox.contract.composite import compose
 from glassbox.contract.policy import load_policies
 from glassbox.contract.verdict import Failed, NotApplicable, Scored, part_row
+from glassbox.dossier.arithmetic import weakest
+from glassbox.dossier.reasons import suspected, why
 
 POLICY = load_policies("")["offline"]
 

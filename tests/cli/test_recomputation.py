@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassbox.cli.dossier import Outputs
 from glassbox.cli.recomputation import Recomputation
 from glassbox.contract.canonical import canonical, sha256_hex, strict_loads
 from glassbox.contract.verdict import Method
+from glassbox.dossier.archive import Outputs
 from judges.calibration import CalibrationJudge
 from judges.embedders import Embedded, input_digest
 from judges.extract import Call, Extractor
