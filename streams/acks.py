@@ -11,6 +11,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+LOST_S = 5.0
+"""So long after the transport read it, and with nothing on its way, an event comes no more."""
 
 
 class Assignment:
@@ -140,7 +144,7 @@ class OrderedAcks:
 
 
 class Skipped(Exception):
-    """The transport handed over an event without those before it: leave without acknowledging, and read again."""
+    """The transport lost an event that it had read: leave without acknowledging, and read again."""
 
 
 class Continuity:
@@ -151,17 +155,37 @@ class Continuity:
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, int], tuple[int, int]] = {}  # generation, and the offset that comes next
+        self._overdue: dict[tuple[str, int], tuple[int, float]] = {}  # the offset that should have come, since when
 
     def first_missing(self, where: tuple[str, int], offset: int, generation: int, committed: int | None) -> int | None:
         """The first offset that should have come before this one; None where nothing is missing. `committed`: where
         the group stands, for the first event of an assignment; None if it has no position yet."""
-        expected = self.expected(where, generation, committed)
+        expected = self._expected(where, generation, committed)
         if expected is None:
             expected = offset
         self._next[where] = generation, max(offset + 1, expected)
         return expected if offset > expected else None
 
-    def expected(self, where: tuple[str, int], generation: int, committed: int | None) -> int | None:
+    def never_came(
+        self, read: Mapping[tuple[str, int], int], generation: int, committed: Mapping[Any, int], now: float
+    ) -> tuple[tuple[str, int], int] | None:
+        """As `first_missing`, for the last events of a partition, of which no later one tells: the partition, and the
+        first offset that has not come `LOST_S` seconds after it was due.
+
+        `read`: partition -> the offset after the last that the transport has read, while nothing is on its way any
+        more; empty while something is. To be asked every now and then. `now`: seconds of a monotonic clock.
+        """
+        overdue: dict[tuple[str, int], tuple[int, float]] = {}
+        for where, end in read.items():
+            expected = self._expected(where, generation, committed.get(where))
+            if expected is None or end <= expected:
+                continue
+            before, since = self._overdue.get(where, (expected, now))
+            overdue[where] = (expected, since if before == expected else now)
+        self._overdue = overdue
+        return next(((where, due) for where, (due, since) in overdue.items() if now - since >= LOST_S), None)
+
+    def _expected(self, where: tuple[str, int], generation: int, committed: int | None) -> int | None:
         """The offset that comes next in this assignment; None where that is any."""
         begun_in, following = self._next.get(where, (None, 0))
         return following if begun_in == generation else committed

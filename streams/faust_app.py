@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,8 +40,6 @@ log = logging.getLogger("glassbox.streams")
 
 DRAIN_S = 5.0
 """How long work in flight may take to finish when the process is asked to stop."""
-_LOST_S = 5.0
-"""So long after it was handed to Faust, and with empty queues, an event is not on its way any more."""
 _WITH_HOLES = (REQUESTS.name, BULK_REQUESTS.name)
 """Topics that transactional producers may write, whose markers take offsets."""
 
@@ -254,7 +252,6 @@ class Role:
         self.acks, self.in_flight = acks, in_flight
         self._continuity = Continuity()
         self._queues: dict[str, asyncio.Queue[Any]] = {}  # of the agents, by topic
-        self._overdue: dict[TP, tuple[int, float]] = {}  # the offset that should have come, and since when
         self._assigned = False
         self._stopping = False
 
@@ -332,24 +329,17 @@ class Role:
         return missing if missing is not None and await self._is_kept(where, message.offset) else None
 
     async def _never_came(self) -> Skipped | None:
-        """As `_first_missing`, for the last events of a partition, of which no later one tells: the client has handed
-        them to Faust, no queue holds any, and still they have not come here."""
-        consumer, now = cast(Any, self.app.consumer), time.monotonic()
-        if self.waits_for() is not None or any(queue.qsize() for queue in self._queues.values()):
-            self._overdue = {}
+        """As `_first_missing`, for the last events of a partition."""
+        consumer, read = cast(Any, self.app.consumer), {}
+        if self.waits_for() is None and not any(queue.qsize() for queue in self._queues.values()):
+            read = _positions(consumer, {topic.name for topic in self._topics}.difference(_WITH_HOLES))
+        generation, committed = self.app.consumer_generation_id, consumer._committed_offset
+        if (lost := self._continuity.never_came(read, generation, committed, time.monotonic())) is None:
             return None
-        overdue: dict[TP, tuple[int, float]] = {}
-        for where, handed in _positions(consumer, self._topics).items():
-            committed = consumer._committed_offset.get(where)
-            expected = self._continuity.expected(where, self.app.consumer_generation_id, committed)
-            if where.topic in _WITH_HOLES or expected is None or handed <= expected:
-                continue
-            before, since = self._overdue.get(where, (expected, now))
-            overdue[where] = (expected, since if before == expected else now)
-            if now - overdue[where][1] >= _LOST_S and await self._is_kept(where, handed):
-                return Skipped(f"{where.topic}/{where.partition}: what was read from {expected} to {handed} never came")
-        self._overdue = overdue
-        return None
+        (topic, partition), due = lost
+        if not await self._is_kept(TP(topic, partition), read[lost[0]]):
+            return None
+        return Skipped(f"{topic}/{partition}: {read[lost[0]] - due} messages were read from {due} on and never came")
 
     async def _is_kept(self, where: TP, before: int) -> bool:
         """Whether the log still has something before this offset: what retention took is not missing."""
@@ -402,14 +392,13 @@ class Role:
         return 0
 
 
-def _positions(consumer: Any, topics: Sequence[Topic]) -> dict[TP, int]:
+def _positions(consumer: Any, topics: Collection[str]) -> dict[tuple[str, int], int]:
     """The offset after the last message that the client handed to Faust, of each partition that has one."""
     assignment = consumer._thread._ensure_consumer()._subscription.subscription.assignment
     if assignment is None or not assignment.active:
         return {}
-    names = {topic.name for topic in topics}
-    states = {where: assignment.state_value(where) for where in assignment.tps if where.topic in names}
-    return {TP(*where): state.position for where, state in states.items() if state.has_valid_position}
+    states = {TP(*where): assignment.state_value(where) for where in assignment.tps if where.topic in topics}
+    return {where: state.position for where, state in states.items() if state.has_valid_position}
 
 
 def _record(message: Any) -> Record:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from streams.acks import Continuity, OrderedAcks, Skipped
+from streams.acks import LOST_S, Continuity, OrderedAcks, Skipped
 from streams.ports import Record
 from streams.reading import REVOKE_GRACE_S, Consumer, InFlight, Reader
 from streams.topics import Topic
@@ -187,6 +187,7 @@ class Member:
             where = record.topic, record.partition
             if self._may_skip(record) and self.world.fault("skips", 0.1):
                 self.world.note("SKIPPED", self, *where, record.offset)
+                self.world.after(LOST_S, self._look_for_lost, self.process)
                 continue
             if self._continuity.first_missing(where, record.offset, generation, self._began.get(where)) is not None:
                 self.in_flight.fail(Skipped(f"{where} {record.offset}"))
@@ -196,9 +197,21 @@ class Member:
             self._tick_soon()
 
     def _may_skip(self, record: Record) -> bool:
-        """One inside of an assignment and of the log: nobody could notice the others at once."""
+        """A group without a position begins anywhere: nobody could notice."""
         where = record.topic, record.partition
-        return self._began.get(where, record.offset) < record.offset < len(self.world.log.read(where)) - 1
+        return where in self.group.offsets.committed or self._began.get(where, record.offset) < record.offset
+
+    def _look_for_lost(self, process: Process, looks: int = 0) -> None:
+        """As the ticker does, until two looks in a row, with nothing on its way, have told."""
+        if process is not self.process or not process.alive:
+            return
+        quiet = not any(self._buffers.values())
+        read = {where: self._fetched[where] for where in self.owned} if quiet else {}
+        now = self.world.loop.time()
+        if (lost := self._continuity.never_came(read, self.generation, self._began, now)) is not None:
+            self.in_flight.fail(Skipped(f"{lost}"))
+        elif not quiet or looks == 0:
+            self.world.after(LOST_S + 0.25, self._look_for_lost, process, looks + 1 if quiet else 0)
 
     def fetch_soon(self) -> None:
         if not self._fetching and self._behind():

@@ -136,6 +136,10 @@ def _nothing_missing(self: acks.Continuity, *_: object) -> None:
     """Whatever the transport hands over is taken for the next event."""
 
 
+def _nothing_lost(self: acks.Continuity, *_: object) -> None:
+    """Only what comes later tells of an event that the transport lost."""
+
+
 def _forget_nothing(self: Join, record: Record) -> None: ...
 
 
@@ -152,6 +156,7 @@ MUTANTS: dict[str, tuple[str, list[Patch]]] = {
     "a clock in the scorecard": ("closing", [(streams.join, "scorecard_record", _dated_by_the_clock)]),
     "closed ids never forgotten": ("expiry", [(Join, "_sweep", _forget_nothing)]),
     "what the transport skipped goes unnoticed": ("skips", [(acks.Continuity, "first_missing", _nothing_missing)]),
+    "the last that the transport lost goes unnoticed": ("skips", [(acks.Continuity, "never_came", _nothing_lost)]),
     "redriven without end": ("redrive", [(streams.redrive, "MAX_ATTEMPTS", 99)]),
     "cancelled work keeps its slot": ("epochs", [(InFlight, "_finished", _keep_slots)]),
     "only the last killer is counted": ("killers", [(Note, "counting", _count_one)]),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.acks import Continuity, OrderedAcks, Token
+from streams.acks import LOST_S, Continuity, OrderedAcks, Token
 
 
 class Log:
@@ -128,12 +128,19 @@ def test_each_assignment_begins_where_the_group_stands() -> None:
     assert continuity.first_missing(("results", 1), 0, 3, None) is None
 
 
-def test_what_comes_next_is_known_before_it_comes() -> None:
-    continuity, where = Continuity(), ("results", 0)
-    assert continuity.expected(where, 1, None) is None, "a group without a position begins anywhere"
-    assert continuity.expected(where, 1, 4) == 4
+def test_the_last_events_of_a_partition_are_missed_after_a_while() -> None:
+    continuity, where, other = Continuity(), ("results", 0), ("results", 1)
+    assert continuity.never_came({where: 9}, 1, {}, 0.0) is None, "a group without a position begins anywhere"
+    assert continuity.never_came({where: 9}, 1, {}, LOST_S) is None
+
     continuity.first_missing(where, 4, 1, 4)
-    assert continuity.expected(where, 1, 4) == 5
-    continuity.first_missing(where, 2, 1, 4)
-    assert continuity.expected(where, 1, 4) == 5, "what comes again does not go back"
-    assert continuity.expected(where, 2, 3) == 3, "an assignment begins where the group stands"
+    read = {where: 7, other: 3}
+    assert continuity.never_came(read, 1, {where: 4, other: 3}, 10.0) is None
+    assert continuity.never_came(read, 1, {where: 4, other: 3}, 10.0 + LOST_S) == (where, 5)
+
+    continuity.first_missing(where, 5, 1, 4)
+    assert continuity.never_came(read, 1, {where: 4, other: 3}, 20.0) is None, "one has come: it goes on"
+    assert continuity.never_came({}, 1, {where: 4, other: 3}, 19.0 + LOST_S) is None, "something is on its way"
+    assert continuity.never_came(read, 1, {where: 4, other: 3}, 21.0 + LOST_S) is None
+    assert continuity.never_came(read, 2, {where: 7, other: 2}, 40.0) is None, "an assignment begins anew"
+    assert continuity.never_came(read, 2, {where: 7, other: 2}, 40.0 + LOST_S) == (other, 2)
