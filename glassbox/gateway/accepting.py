@@ -94,8 +94,15 @@ class Acceptor:
         self._rules, self._send, self._committed = rules, send, committed
         self._recent: OrderedDict[tuple[str, str], tuple[str, int]] = OrderedDict()
 
-    async def accept(self, raw: bytes, caller: Caller, idempotency_key: str | None = None) -> str:
-        """The evaluation id of a request that the broker has. Raises `Problem`."""
+    async def accept(
+        self,
+        raw: bytes,
+        caller: Caller,
+        idempotency_key: str | None = None,
+        carrier: tracing.Carrier | None = None,
+    ) -> str:
+        """The evaluation id of a request that the broker has. `carrier`: the trace that it belongs to, by default that
+        of the work at hand. Raises `Problem`."""
         admitted = self._rules.admit(raw, caller, idempotency_key)
         key = admitted.tenant or "", admitted.evaluation_id
         known = self._recent.get(key)
@@ -105,7 +112,7 @@ class Acceptor:
         if admitted.supersedes is not None and not await self._committed(key[0], admitted.supersedes):
             raise Problem("contract", "names no evaluation of yours that has a record", field="supersedes")
         started = time.monotonic()
-        headers = {**tracing.headers(), **admitted.headers}
+        headers = {**(tracing.headers() if carrier is None else carrier), **admitted.headers}
         try:
             await self._send(REQUESTS, admitted.evaluation_id.encode(), admitted.value, headers)
         except QueueFull:

@@ -11,7 +11,7 @@ from glassbox.contract.request import MAX_BODY
 from glassbox.gateway.limits import CLOSE, Held
 from glassbox.gateway.problems import Problem
 
-__all__ = ["ClientDisconnect", "check_type", "lines", "whole"]
+__all__ = ["ClientDisconnect", "check_type", "lines", "too_large", "whole"]
 
 
 def check_type(request: Request, wanted: str) -> None:
@@ -23,20 +23,20 @@ def check_type(request: Request, wanted: str) -> None:
         raise Problem("unsupported_media_type", "send the body without Content-Encoding", headers=CLOSE)
 
 
-async def whole(request: Request, held: Held, within_s: float) -> bytes:
-    """The body. Raises `Problem` where it is larger than the contract allows, or not there in `within_s` seconds."""
+async def whole(request: Request, held: Held, within_s: float, most: int = MAX_BODY) -> bytes:
+    """The body. Raises `Problem` where it has more than `most` bytes, or is not there in `within_s` seconds."""
     declared = request.headers.get("content-length")
     if declared is not None:
-        if int(declared) > MAX_BODY:
-            raise _too_large()
+        if int(declared) > most:
+            raise too_large(most)
         held.grow(int(declared))  # all of it or nothing, before a byte is read
     chunks, size = [], 0
     try:
         async with asyncio.timeout(within_s):
             async for chunk in request.stream():
                 size += len(chunk)
-                if size > MAX_BODY:
-                    raise _too_large()
+                if size > most:
+                    raise too_large(most)
                 if size > held.size:
                     held.grow(size - held.size)
                 chunks.append(chunk)
@@ -81,10 +81,7 @@ async def lines(request: Request, held: Held, within_s: float) -> AsyncIterator[
                 yield line
 
 
-def _too_large() -> Problem:
-    return Problem(
-        "too_large",
-        f"at most {MAX_BODY} bytes; larger documents go by reference (claim check)",
-        field="body",
-        headers=CLOSE,
-    )
+def too_large(most: int) -> Problem:
+    """`most`: bytes that a body may have."""
+    smaller = "larger documents go by reference (claim check)" if most == MAX_BODY else "send fewer at a time"
+    return Problem("too_large", f"at most {most} bytes; {smaller}", field="body", headers=CLOSE)
