@@ -109,7 +109,8 @@ class Intake:
         stands = await patiently(lambda: self.vault.put_request(evaluation_id, content, record.timestamp))
         if isinstance(stands, Tombstone):
             reason, source = Reason("erased"), source_of(record)
-            await bury(self.outbox, record, reason, evaluation_id=evaluation_id, source=source, with_content=False)
+            named = {"evaluation_id": evaluation_id, "tenant": request.tenant}
+            await bury(self.outbox, record, reason, **named, source=source, with_content=False)
             metrics.REQUESTS.labels(result="erased").inc()
             return None
         receipt = await patiently(lambda: self.vault.receipt(evaluation_id))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 from glassbox.contract.canonical import CanonicalError
 from glassbox.contract.events import (
@@ -35,6 +36,12 @@ NO_TENANT = ""
 RECEIPT, CARD, ANNOUNCED, REQUESTED = range(4)
 """What an evaluation's row rests on, the best first: a receipt names the record that stands (DESIGN §4.1 rule 23)."""
 
+
+def position_of(partition: int, offset: int) -> int:
+    """A message's place on its topic in one number."""
+    return offset * MAX_PARTITIONS + partition
+
+
 Key = tuple[str, str]
 """Tenant and evaluation id."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -50,7 +57,7 @@ class Order(NamedTuple):
 
     @classmethod
     def of(cls, rank: int, record: Record) -> Order:
-        return cls(rank, record.timestamp, record.offset * MAX_PARTITIONS + record.partition)
+        return cls(rank, record.timestamp, position_of(record.partition, record.offset))
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,27 @@ class Action:
         return min(self, other, key=lambda each: (each.at, each.action))
 
 
+class CallbackKey(NamedTuple):
+    """Which request: where it stands on its topic, and when it was put there, because an embedded broker's log begins
+    anew."""
+
+    position: int
+    at: int
+
+
+@dataclass(frozen=True)
+class Callback:
+    """Who is to be told how one request ends. `host`: with the port, if the address names one; empty for no address."""
+
+    tenant: str
+    evaluation_id: str
+    url: str
+    host: str
+
+    def merged(self, _same: Callback) -> Callback:
+        return self
+
+
 @dataclass(frozen=True)
 class Head:
     """The largest checkpoint that a receipt carried, of one log."""
@@ -184,6 +212,7 @@ class Changes:
     answers: dict[AnswerKey, Answer] = field(default_factory=dict)
     letters: dict[LetterKey, Letter] = field(default_factory=dict)
     actions: dict[LetterKey, Action] = field(default_factory=dict)
+    callbacks: dict[CallbackKey, Callback] = field(default_factory=dict)
     heads: dict[str, Head] = field(default_factory=dict)
     policies: dict[str, Document] = field(default_factory=dict)
 
@@ -239,7 +268,12 @@ class Projection:
             None,  # the session is shown under its keyed digest, which the announcement brings
             request.supersedes,
         )
-        return Changes(evaluations={(request.tenant or NO_TENANT, evaluation_id): requested})
+        tenant, url = request.tenant or NO_TENANT, request.callback_url
+        changes = Changes(evaluations={(tenant, evaluation_id): requested})
+        if url is not None:
+            key = CallbackKey(position_of(record.partition, record.offset), record.timestamp)
+            changes.callbacks[key] = Callback(tenant, evaluation_id, url, _host(url))
+        return changes
 
     def _result(self, record: Record) -> Changes:
         event = RESULT.validate_json(record.value or b"", extra="ignore")
@@ -352,6 +386,15 @@ def known_path(path: str) -> str:
     name = re.match(r"[a-z_]+(\[\d+\])?", path)
     known = name is not None and name[0].partition("[")[0] in (*EvaluationRequest.model_fields, "body")
     return name[0] if name is not None and known else ""
+
+
+def _host(url: str) -> str:
+    """Without what may be secret in an address: user, path, query."""
+    try:
+        parts = urlsplit(url)
+        return f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"[:256]
+    except ValueError:
+        return ""
 
 
 def _as_id(key: bytes | None) -> str | None:

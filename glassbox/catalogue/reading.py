@@ -22,8 +22,8 @@ State = Literal["accepted", "judging", "scored", "committed", "dead_letter"]
 
 _ENDS = (REQUESTS.name, SCORECARDS.name)
 """A dead letter of these topics ends its evaluation; one of another is a diagnosis (DESIGN §4.1 rule 12)."""
-_LETTERS = 20
-"""Dead letters told of one evaluation, the newest."""
+_LETTERS = _CALLBACKS = 20
+"""Told of one evaluation, the newest."""
 
 
 class CursorError(ValueError):
@@ -65,7 +65,7 @@ class Page:
 @dataclass(frozen=True)
 class Detail:
     """All that is known of one evaluation. `waiting`: kinds that have not answered, with ms since the announcement.
-    `card`: a row of the table of cards. `letters`: rows of dead letters, the newest first."""
+    `card`: a row of the table of cards. `letters`, `callbacks`: rows of these tables, the newest first."""
 
     row: Row | None
     state: State
@@ -74,6 +74,7 @@ class Detail:
     missing: tuple[str, ...]
     card: Row | None
     letters: Sequence[Row]
+    callbacks: Sequence[Row]
 
 
 class Catalogue:
@@ -100,9 +101,10 @@ class Catalogue:
             )
             card = _one(connection, schema.cards, tenant, evaluation_id)
             missing = _missing(connection, announced) if announced is not None else ()
+            callbacks = connection.execute(_callbacks(tenant, evaluation_id)).mappings().all()
         state = _state(row, ended=any(map(_ends, letters)), announced=announced is not None)
         at, deadline = (announced["at"], announced["deadline_ms"]) if announced else (None, None)
-        return Detail(row, state, at, deadline, missing, card, letters)
+        return Detail(row, state, at, deadline, missing, card, letters, callbacks)
 
     def page(self, tenant: str, wanted: Filter, cursor: str | None, limit: int) -> Page:
         """Up to `limit` evaluations of a tenant. Raises `CursorError` for a cursor of another list."""
@@ -192,6 +194,12 @@ def page_statement(tenant: str, wanted: Filter, after: tuple[int, str] | None, l
 def _one(connection: Connection, table: Any, tenant: str, evaluation_id: str) -> Row | None:
     statement = select(table).where(table.c.tenant == tenant, table.c.evaluation_id == evaluation_id)
     return connection.execute(statement).mappings().one_or_none()
+
+
+def _callbacks(tenant: str, evaluation_id: str) -> Select[Any]:
+    table = schema.callbacks
+    mine = table.c.tenant == tenant, table.c.evaluation_id == evaluation_id
+    return select(table).where(*mine).order_by(table.c.at.desc(), table.c.position.desc()).limit(_CALLBACKS)
 
 
 def _letters(tenant: str, ids: Sequence[str]) -> Select[Any]:

@@ -126,6 +126,25 @@ actions = Table(
     Column("action", String(16), nullable=False),
 )
 
+callbacks = Table(  # who waits for the end of a request; not made anew from the topics: what was sent stays sent
+    "callbacks",
+    metadata,
+    Column("position", BigInteger, primary_key=True, autoincrement=False),  # of the request, projection.CallbackKey
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant", _TENANT, nullable=False),
+    Column("evaluation_id", _ID, nullable=False),
+    Column("url", String(1024), nullable=False),
+    Column("host", String(256), nullable=False),
+    Column("event", String(32)),  # null: the request has not come to its end
+    Column("event_at", BigInteger),
+    Column("due_at", BigInteger),  # the next attempt; null: there is none to make
+    Column("attempts", Integer, nullable=False),
+    Column("result", String(32)),  # of the last attempt
+    Column("delivered", Boolean, nullable=False),
+    Index("callbacks_by_evaluation", "tenant", "evaluation_id"),
+    Index("callbacks_due", "due_at"),
+)
+
 heads = Table(
     "heads",
     metadata,

@@ -6,6 +6,7 @@ Rows are written in the order of their keys, so that two writers wait for each o
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar, cast
@@ -14,7 +15,7 @@ from sqlalchemy import Connection, Table, case, delete, exists, select, text, tu
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import ColumnElement
 
-from glassbox.catalogue import schema
+from glassbox.catalogue import callbacks, schema
 from glassbox.catalogue.database import Database
 from glassbox.catalogue.projection import ANNOUNCED, RECEIPT, Changes, Evaluation, Key, millionths, milliseconds
 from glassbox.contract.canonical import canonical
@@ -48,7 +49,19 @@ def write(database: Database, changes: Changes) -> None:
         )
         _upsert(connection, schema.dead_letters, _letters(changes))
         _upsert(connection, schema.actions, _actions(changes), _earlier("at", "action"))
+        now = time.time_ns() // 1_000_000
+        _upsert(connection, schema.callbacks, callbacks.rows_of(changes.callbacks, now - _WINDOW_MS))
         _write_evaluations(connection, changes.evaluations)
+        for some in _chunks(sorted(_ending(changes))):
+            callbacks.settle(connection, some, now)
+
+
+def _ending(changes: Changes) -> set[Key]:
+    """The evaluations of which these changes may show that a request has come to its end."""
+    asked = {(each.tenant, each.evaluation_id) for each in changes.callbacks.values()}
+    committed = {key for key, each in changes.evaluations.items() if each.order.rank == RECEIPT}
+    letters = changes.letters.values()
+    return asked | committed | {(each.tenant, each.evaluation_id) for each in letters if each.evaluation_id is not None}
 
 
 def _write_evaluations(connection: Connection, evaluations: Mapping[Key, Evaluation]) -> None:
@@ -229,6 +242,7 @@ def prune(database: Database, now: int, retention_ms: int | None, letters_ms: in
     with database.writing() as connection:
         for table in (schema.announcements, schema.answers):
             connection.execute(delete(table).where(table.c.at < now - _WINDOW_MS))
+        callbacks.forget_old(connection, now - _WINDOW_MS)
         letters, actions = schema.dead_letters, schema.actions
         connection.execute(delete(letters).where(letters.c.at < now - letters_ms))
         standing = exists().where(letters.c.partition == actions.c.partition, letters.c.position == actions.c.position)
@@ -253,12 +267,13 @@ def _delete_some(database: Database, chosen: Any) -> int:
 
 
 def forget(database: Database, *, open_only: bool) -> None:
-    """Empty the tables, before a rebuild; or, where a log has gone with all that was on it (the embedded broker's),
-    of what was still on its way. Raises `CatalogueUnavailable`."""
+    """Empty the tables before a rebuild, except for the callbacks: what was sent stays sent. Or, where a log has gone
+    with all that was on it (the embedded broker's), forget what was on its way. Raises `CatalogueUnavailable`."""
     with database.writing() as connection:
         for table in (schema.announcements, schema.answers, schema.dead_letters, schema.actions):
             connection.execute(delete(table))
         if open_only:
+            callbacks.forget_waiting(connection)
             connection.execute(delete(schema.evaluations).where(schema.evaluations.c.rank >= ANNOUNCED))
             return
         for table in (schema.scores, schema.cards, schema.feed, schema.heads, schema.policies, schema.evaluations):

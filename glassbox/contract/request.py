@@ -142,7 +142,7 @@ class EvaluationRequest(_Input):
     metadata: Annotated[dict[Name, str], Field(max_length=16)] | None = None
     tenant: Name | None = None
     supersedes: str | None = None
-    callback_url: Name | None = None
+    callback_url: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
     schema_version: str | None = None
 
     @field_validator("evaluation_id", "supersedes")

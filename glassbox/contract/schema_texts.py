@@ -175,7 +175,7 @@ FIELDS = {
     "metadata": "At most 16 labels of your own.",
     "EvaluationRequest.tenant": "Set by the gateway from the caller's key.",
     "EvaluationRequest.supersedes": "The evaluation that this one judges again. Set by glassbox rejudge.",
-    "callback_url": "Set by the gateway; no part of the request's content or digest.",
+    "callback_url": "Who is called when the request has come to its end; no part of its content or digest.",
     "EvaluationRequest.schema_version": f"Version of this contract; this pipeline reads major {SUPPORTED_MAJOR}.",
     "id": "Your own id of it.",
     "text": "The text, as it was.",
