@@ -61,6 +61,7 @@ class Intake:
     async def handle(self, record: Record, token: Token) -> None:
         """Finish one request. Returning means that it may be acknowledged; raising means that it must not."""
         self.admission.clock.observe(record.timestamp)
+        request: EvaluationRequest | None = None
         try:
             parsed = parse_request(record.value, self.policies)
             metrics.UNKNOWN_FIELDS.inc(len(parsed.unknown))
@@ -68,7 +69,7 @@ class Intake:
             self.documents.check(request)
             content = request.canonical()
         except (ContractError, CanonicalError) as error:
-            await self._refuse(record, Reason("contract", error.field, error.reason))
+            await self._refuse(record, Reason("contract", error.field, error.reason), request)
             return
         evaluation_id = request.evaluation_id or keyed_digest(self.id_key, content)
         if len(content) + _OVERHEAD > MESSAGE_MAX:
@@ -131,7 +132,7 @@ class Intake:
     async def _move(self, record: Record) -> None:
         """To the bulk lane, as it is. What it becomes there still says where the producer put it."""
         headers = {_MOVED: f"{record.partition}/{record.offset}"}
-        for name in ("attempt", "original"):  # of a request that was redriven
+        for name in ("tenant", "attempt", "original"):  # the last two of a request that was redriven
             if name in record.headers:
                 headers[name] = record.headers[name].decode("utf-8", "replace")
         await self.outbox.send(BULK_REQUESTS, record.key, record.value, headers=headers, partition=record.partition)
@@ -197,8 +198,10 @@ class Intake:
         request: EvaluationRequest | None = None,
         evaluation_id: str | None = None,
     ) -> None:
-        tenant, source = request.tenant if request else None, source_of(record)
-        await bury(self.outbox, record, reason, evaluation_id=evaluation_id, tenant=tenant, source=source)
+        # one that cannot be read is still its tenant's, where the gateway has said whose it is
+        said = record.headers.get("tenant", b"").decode("utf-8", "replace")
+        tenant = request.tenant if request else said or None
+        await bury(self.outbox, record, reason, evaluation_id=evaluation_id, tenant=tenant, source=source_of(record))
         metrics.REQUESTS.labels(result=reason.code).inc()
 
 

@@ -117,8 +117,9 @@ def obstacle(case: Case) -> str | None:
 
 
 def redriven_headers(letter: DeadLetter) -> dict[str, str]:
-    """The headers of the request that is sent again: the loop guard's count, where it first stood, and its trace."""
+    """The headers of the request that is sent again: the loop guard's count, where it first stood, whose it is, and
+    its trace."""
     headers = letter.headers
     first = f"{headers['source_topic']}/{headers['source_partition']}/{headers['source_offset']}"
-    trace = {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
-    return {"attempt": str(letter.attempt + 1), "original": headers.get("original", first), **trace}
+    kept = {name: headers[name] for name in ("tenant", "traceparent", "tracestate") if name in headers}
+    return {"attempt": str(letter.attempt + 1), "original": headers.get("original", first), **kept}

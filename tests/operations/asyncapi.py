@@ -65,6 +65,7 @@ _HEADERS = {
     "tenant": "Whose it is, where it is known.",
 }
 _ON_REQUESTS = {
+    "tenant": "Whose it is, as the gateway says: so that its dead letter is the tenant's, too, if it cannot be read.",
     "attempt": "How often the request was redriven.",
     "original": "Where it stood at first, TOPIC/PARTITION/OFFSET, if it was.",
     "moved_from": "On the bulk lane: where on glassbox.requests intake took it from, PARTITION/OFFSET.",

@@ -31,6 +31,9 @@ GOOD: dict[str, Any] = {
 }
 
 
+REFERENCE = {"id": "p", "reference": {"uri": "s3://docs/a", "sha256": "ab" * 32, "size": 10}}
+
+
 def raw(**changes: Any) -> bytes:
     return json.dumps({**GOOD, **changes}).encode()
 
@@ -76,18 +79,17 @@ async def test_every_task_is_in_the_log_before_the_announcement(bench: Bench) ->
 
 
 async def test_a_text_by_reference_travels_as_such_and_only_from_a_named_place(bench: Bench) -> None:
-    reference = {"uri": "s3://docs/a", "sha256": "ab" * 32, "size": 10}
-    referring = raw(retrieved_passages=[{"id": "p", "reference": reference}])
+    referring = raw(retrieved_passages=[REFERENCE])
     await bench.give(referring)
     assert bench.reasons() == [("contract", "retrieved_passages[0].reference.uri")]
     bench.intake = replace(bench.intake, documents=DocumentRules(("s3://docs/",)))
     await bench.give(referring)
     (sent,) = bench.outbox.on(JUDGE["grounding"])
     task = JudgeTask.model_validate_json(sent.value or b"")
-    assert [given.model_dump() for given in task.input.references()] == [reference]
+    assert [given.model_dump() for given in task.input.references()] == [REFERENCE["reference"]]
     stored = await bench.vault.request("e1")
     assert isinstance(stored, StoredRequest)
-    assert json.loads(stored.request)["retrieved_passages"] == [{"id": "p", "reference": reference}]
+    assert json.loads(stored.request)["retrieved_passages"] == [REFERENCE]
 
 
 async def test_a_judge_of_ones_own_gets_its_task(bench: Bench) -> None:
@@ -147,6 +149,24 @@ async def test_bad_input_is_a_dead_letter_that_says_why(bench: Bench, value: byt
     assert letter.headers["detail"]
     await bench.give(raw())
     assert len(bench.announced()) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "tenant"),
+    [
+        (b"nope", "acme"),
+        (raw(answer=" "), "acme"),
+        (raw(supersedes="never"), None),  # it can be read, and names none
+        (raw(tenant="other", retrieved_passages=[REFERENCE]), "other"),
+    ],
+)
+async def test_a_dead_letter_is_the_tenants_also_where_the_request_cannot_be_read(
+    bench: Bench, value: bytes, tenant: str | None
+) -> None:
+    record, token = bench.feed.next(value)
+    await bench.intake.handle(replace(record, headers={"tenant": b"acme"}), token)
+    (letter,) = bench.outbox.on(DEAD_LETTERS)
+    assert letter.headers.get("tenant") == tenant
 
 
 async def test_the_same_content_under_one_id_keeps_its_salt(bench: Bench) -> None:
