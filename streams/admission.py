@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -47,7 +46,7 @@ class Admission:
         until, waited = monotonic() + deadline_s, False
         while wanted() and monotonic() < until and await self._lags(deadline_s * LAG, bulk):
             waited = True
-            with nullcontext() if bulk else metrics.HELD_REQUESTS.track_inprogress():  # bulk requests are meant to
+            with metrics.HELD_REQUESTS.labels(lane="bulk" if bulk else "main").track_inprogress():
                 await asyncio.sleep(min(self.every_s, deadline_s / 10))
         return waited
 

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from streams import metrics
 from streams.clients import Broker, explained, watcher
 from streams.ports import Record
 from streams.topics import Topic
@@ -30,11 +31,14 @@ class Follower:
         self.joined = False
         self._consumer.subscribe([topic.name for topic in topics], on_assign=self._assigned, on_revoke=self._revoked)
 
-    def _assigned(self, *_: object) -> None:
+    def _assigned(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self.joined = True
+        metrics.ASSIGNED.set(len(partitions))
 
     def _revoked(self, *_: object) -> None:
         self.joined = False
+        metrics.ASSIGNED.set(0)
+        metrics.LAG.clear()
 
     def read(self, most: int, timeout_s: float) -> list[Record]:
         """The messages that come within `timeout_s` seconds, `most` at most. Raises `BrokerError` where the broker
@@ -43,10 +47,19 @@ class Follower:
         for message in self._consumer.consume(most, timeout_s):
             error = message.error()
             if error is None:
-                records.append(record_of(message))
+                records.append(record := record_of(message))
+                metrics.was_read(record.topic, record.timestamp)
             elif not (error.retriable() or error.code() in (KafkaError._PARTITION_EOF, KafkaError._ALL_BROKERS_DOWN)):
                 raise explained(KafkaException(error), self._broker)
+        self._measure()
         return records
+
+    def _measure(self) -> None:
+        """Show how far the log is ahead, as far as the last fetch told."""
+        for at in self._consumer.position(self._consumer.assignment()):
+            _, high = self._consumer.get_watermark_offsets(at, cached=True)
+            if at.offset >= 0 and high >= 0:
+                metrics.LAG.labels(topic=at.topic, partition=at.partition).set(max(0, high - at.offset))
 
     def commit(self) -> None:
         """What was read need not be read again. Where the group has changed meanwhile it is, by whoever has it now."""

@@ -7,6 +7,7 @@ there before.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
@@ -28,7 +29,9 @@ STALE = Counter("glassbox_messages_stale", "Messages of an assignment that had e
 DEAD_LETTERS = Counter("glassbox_dead_letters", "Messages put on the dead-letter topic", ["reason"])
 UNKNOWN_FIELDS = Counter("glassbox_request_unknown_fields", "Unknown request fields that were left out")
 REQUESTS = Counter("glassbox_requests", "Requests that intake finished, by what became of them", ["result"])
-HELD_REQUESTS = Gauge("glassbox_held_requests", "Requests of the main lane that wait at intake because judges lag")
+HELD_REQUESTS = Gauge(
+    "glassbox_held_requests", "Requests that wait at intake because judges lag in their lane", ["lane"]
+)
 BACKLOG = Gauge("glassbox_backlog_messages", "Tasks of a kind without an acknowledgement, seen by intake", ["kind"])
 
 BUDGET = Gauge("glassbox_budget_tokens", "Tokens that judging may take in a day, by the settings")
@@ -73,12 +76,20 @@ OLDEST_UNACKNOWLEDGED_SECONDS = Gauge("glassbox_oldest_unacknowledged_seconds", 
 LAG = Gauge("glassbox_consumer_lag_messages", "Messages in the log behind which this role is", ["topic", "partition"])
 ASSIGNED = Gauge("glassbox_assigned_partitions", "Partitions assigned to this process")
 
+for _lane in ("main", "bulk"):
+    HELD_REQUESTS.labels(lane=_lane)
 for _outcome in ("pass", "review", "fail", "incomplete", "skipped"):
     SCORECARDS.labels(outcome=_outcome)
 for _result in ("created", "exists", "duplicate"):
     LEDGER_RECORDS.labels(result=_result)
 for _cause in ("unavailable", "unknown_policy", "unknown_reference"):
     LEDGER_TROUBLE.labels(cause=_cause)
+
+
+def was_read(topic: str, timestamp: int) -> None:
+    """Count a message that was read. `timestamp`: when it was appended, ms."""
+    CONSUMED.labels(topic=topic).inc()
+    READ_DELAY_SECONDS.labels(topic=topic).set(max(0.0, time.time() - timestamp / 1000))
 
 
 class EndpointStats(Protocol):

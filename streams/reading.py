@@ -4,7 +4,6 @@ what happens when an assignment ends (DESIGN §4.1 rule 8)."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -95,8 +94,7 @@ class Reader:
         if token is None:
             metrics.STALE.labels(topic=record.topic).inc()
             return True
-        metrics.CONSUMED.labels(topic=record.topic).inc()
-        metrics.READ_DELAY_SECONDS.labels(topic=record.topic).set(max(0.0, time.time() - record.timestamp / 1000))
+        metrics.was_read(record.topic, record.timestamp)
         try:
             await self.consumer.on_record(record, token)
         except Exception as error:

@@ -31,7 +31,7 @@ from glassbox.contract.policy import load_policies
 from streams.admin import create_topics, wait_for_broker
 from streams.broker import embedded_broker_command
 from streams.clients import Broker, BrokerError, reader
-from streams.roles import ROLES
+from streams.roles import DOORS, ROLES
 from streams.topics import DEAD_LETTERS, RECEIPTS, REQUESTS, topics
 
 ROOT = Path(__file__).parent.parent
@@ -151,7 +151,7 @@ class Pipeline:
             self.ports[name] = self.ports.get(name) or free_ports(1)[0]
             more = {"GLASSBOX_METRICS_PORT": str(self.ports[name]), **self._of_role(name), **(environment or {})}
             role = name.split("-")[0]
-            own = role in ("intake", "join", "committer") and self._module != MODULES["faulty"]
+            own = role in ("intake", "join", "committer", *DOORS) and self._module != MODULES["faulty"]
             module = MODULES["real"] if own else self._module
             started = [*(command or [sys.executable, *module]), role]
             self.roles[name] = Child(name, started, {**self._base, **more}, self.folder)

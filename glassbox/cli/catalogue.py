@@ -88,6 +88,7 @@ def projection_of(settings: Settings) -> Projection:
 
 async def run_catalogue(settings: Settings) -> int:
     """Take in what comes on the topics until SIGTERM."""
+    from glassbox.catalogue import metrics
     from glassbox.cli import health
     from streams import tracing
     from streams.access import access
@@ -97,6 +98,8 @@ async def run_catalogue(settings: Settings) -> int:
     broker, needs = settings.broker(), access()["catalogue"]
     for difference in await asyncio.to_thread(check_topics, broker, needs.topics, production=settings.production):
         log.warning("%s", difference)
+    for topic in needs.reads:  # a rate cannot see the first of a series that was not there before
+        metrics.UNREADABLE.labels(topic=topic.name)
     keeper = Keeper(settings)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,5 +1,5 @@
-"""What every request passes through: its trace, a bound on how many are answered at once, security headers, metrics, and
-a plain word where the gateway itself fails."""
+"""What every request passes through: its trace, a bound on how many are answered at once, security headers, metrics,
+and a plain word where the gateway itself fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""On every answer that does not say otherwise itself. No CORS header is ever sent: pages of other sites read nothing here."""
+"""On every answer that says nothing else. No CORS header is ever sent: pages of other sites read nothing here."""
 
 
 class Guard:
@@ -55,7 +55,6 @@ class Guard:
         try:
             if self._now > self._most:
                 problem = Problem("too_busy", "as many requests are answered as may be; try again", headers=CLOSE)
-                metrics.REJECTED.labels(reason=problem.code).inc()
                 await problem.response()(scope, receive, answer)
             else:
                 await self._app(scope, receive, answer)

@@ -9,6 +9,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from glassbox.gateway import metrics
+
 MEDIA_TYPE = "application/problem+json"
 
 CODES: dict[str, tuple[int, str]] = {
@@ -16,6 +18,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unauthenticated": (401, "No valid credentials"),
     "forbidden": (403, "Not allowed to these credentials"),
     "not_found": (404, "Nothing is known under this name"),
+    "no_evidence": (404, "The texts of this evaluation are not here"),
     "method_not_allowed": (405, "This address does not take that method"),
     "slow_body": (408, "The body came too slowly"),
     "id_reused": (409, "This id was used before, for another content"),
@@ -31,8 +34,11 @@ CODES: dict[str, tuple[int, str]] = {
     "catalogue_unavailable": (503, "The catalogue does not answer"),
     "provider_unavailable": (503, "The identity provider does not answer"),
     "ledger_unavailable": (503, "The ledger does not answer"),
+    "store_unavailable": (503, "The evidence store does not answer"),
 }
 """Code -> status and title. `type` is `urn:glassbox:problem:CODE`."""
+for _code in CODES:  # a rate cannot see the first of a series that was not there before
+    metrics.REJECTED.labels(reason=_code)
 
 RETRY_AFTER_S = 5
 
@@ -62,6 +68,8 @@ class Problem(Exception):
         return {name: value for name, value in named.items() if value != ""}
 
     def response(self) -> Response:
+        """The answer, counted among what was not accepted."""
+        metrics.REJECTED.labels(reason=self.code).inc()
         content = json.dumps(self.body(), ensure_ascii=False).encode("utf-8", "replace")
         return Response(content, self.status, self.headers, MEDIA_TYPE)
 

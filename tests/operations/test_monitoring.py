@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from glassbox.cli.children import Child, free_ports, stop_all
-from glassbox.cli.publish import Publisher
 from glassbox.contract.verdict import FAILED, KINDS, NOT_APPLICABLE
 from judges.lexical import CHAT_MODEL, EMBEDDING_MODEL
-from streams.roles import ROLES
-from streams.topics import REQUESTS, topics
+from streams.roles import DOORS, ROLES
+from streams.topics import topics
 from tests.operations.collector import Collector, attributes
 from tests.operations.prometheus import Prometheus, promtool
 from tests.pipeline import ROOT, Pipeline, get, request, until
@@ -39,8 +39,12 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 PARTS = {part for parts in KINDS.values() for part in parts}
 LABELS: dict[str, set[str] | re.Pattern[str]] = {
-    "role": set(ROLES),
+    "role": {*ROLES, *DOORS},
     "kind": set(KINDS),
+    "lane": {"main", "bulk"},
+    "method": {"GET", "POST"},
+    "route": re.compile(r"/v1/[a-z:/]+(\{evaluation_id\}[a-z/]*)?"),
+    "status": re.compile(r"[1-5]\d\d"),
     "topic": {topic.name for topic in topics()},
     "partition": re.compile(r"\d{1,4}"),
     "part": PARTS,
@@ -59,13 +63,19 @@ LABELS: dict[str, set[str] | re.Pattern[str]] = {
 class Running:
     pipeline: Pipeline
     collector: Collector
+    door: str
+
+    def post(self, asked: dict[str, Any], **headers: str) -> None:
+        """A request over HTTP."""
+        answer = httpx.post(f"{self.door}/v1/evaluations", json=asked, headers=headers, timeout=30)
+        assert answer.status_code == 202, answer.text
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Every role; the calibration judge is the product's own, which asks an endpoint."""
+    """Every role and the doors; the calibration judge is the product's own, which asks an endpoint."""
     folder = tmp_path_factory.mktemp("monitored")
-    (port,) = free_ports(1)
+    port, door = free_ports(2)
     command = [sys.executable, "-m", "judges.lexical", "--host", "127.0.0.1", "--port", str(port)]
     model = Child("model", command, dict(os.environ), ROOT)
     model.log = folder / "model.log"
@@ -81,14 +91,15 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             "OTEL_BLRP_SCHEDULE_DELAY": "200",
             "GLASSBOX_LLM_MODEL": CHAT_MODEL,
             "GLASSBOX_EMBEDDING_MODEL": EMBEDDING_MODEL,
+            "GLASSBOX_GATEWAY_PORT": str(door),
         },
     )
     try:
         model.start()
-        made.start([role for role in ROLES if role != "calibration"])
+        made.start([*(role for role in ROLES if role != "calibration"), *DOORS])
         made.start_role("calibration", command=[sys.executable, "-m", "glassbox.cli", "worker"])
         made.wait_ready("calibration")
-        yield Running(made, collector)
+        yield Running(made, collector, f"http://127.0.0.1:{door}")
     finally:
         made.close()
         stop_all([model], 2)
@@ -102,22 +113,28 @@ def pipeline(running: Running) -> Pipeline:
 
 @pytest.fixture(scope="module")
 def prometheus(
-    pipeline: Pipeline, tmp_path_factory: pytest.TempPathFactory, prometheus_installed: None
+    running: Running, tmp_path_factory: pytest.TempPathFactory, prometheus_installed: None
 ) -> Iterator[Prometheus]:
-    """It has seen the pipeline before and after two lots of requests."""
+    """It has seen the pipeline before and after two lots of requests, one of each lot over HTTP."""
+    pipeline = running.pipeline
     made = Prometheus(tmp_path_factory.mktemp("prometheus"), pipeline.ports)
     try:
         made.start()
-        until(lambda: len(made.query("up == 1")) == len(ROLES), 30, "every role is scraped")
+        until(lambda: len(made.query("up == 1")) == len(ROLES) + len(DOORS), 60, "every process is scraped")
         with pipeline.watching() as read:
-            for lot in ("a", "b"):
+            for lot, seen in (("a", 1), ("b", 2)):
                 names = [f"{NAME}-{lot}{n}" for n in range(5)]
                 passages = [{"text": f"{TEXT} is {word}.", "score": 1 / n} for n, word in enumerate(NUMBERS, 1)]
                 texts: dict[str, Any] = {"query": f"Where is {TEXT}?", "answer": f"{TEXT} is an island."}
-                pipeline.publish(request(name, **texts, retrieved_passages=passages, tenant=TEXT) for name in names)
+                over_http, *asked = (request(name, **texts, retrieved_passages=passages, tenant=TEXT) for name in names)
+                running.post(over_http)
+                pipeline.publish(asked)
                 settled = read(lambda s, names=names: set(names) <= s.receipts.keys(), 60)
                 assert set(names) <= settled.receipts.keys()
-                until(lambda lot=lot: _seen(made) >= 5 * (1 + (lot == "b")), 30, "Prometheus has seen them")
+                until(
+                    lambda seen=seen: _seen(made, "end_to_end_seconds_count") >= 5 * seen, 60, "committed ones are seen"
+                )
+                until(lambda seen=seen: _seen(made, "http_accepted_total") >= seen, 60, "accepted ones are seen")
             pipeline.publish([request(f"{NAME}-bad", query=" ", answer=TEXT)])
             until(lambda: pipeline.metric("intake", "glassbox_dead_letters_total") == 1, 30, "a dead letter")
         yield made
@@ -128,14 +145,14 @@ def prometheus(
 NUMBERS = ("one", "two", "three", "four", "five", "six")
 
 
-def _seen(prometheus: Prometheus) -> float:
-    found = prometheus.query("sum(glassbox_end_to_end_seconds_count)")
+def _seen(prometheus: Prometheus, metric: str) -> float:
+    found = prometheus.query(f"sum(glassbox_{metric})")
     return float(found[0]["value"][1]) if found else 0.0
 
 
 @pytest.mark.usefixtures("prometheus")
-def test_metrics_of_every_role_are_well_named_and_bounded(pipeline: Pipeline) -> None:
-    for role in ROLES:
+def test_metrics_of_every_process_are_well_named_and_bounded(pipeline: Pipeline) -> None:
+    for role in (*ROLES, *DOORS):
         scraped = get(pipeline.ports[role], "/metrics")[1]
         promtool("check", "metrics", given=scraped)
         assert TEXT not in scraped
@@ -164,7 +181,9 @@ def test_metrics_say_what_was_asked_and_what_became_of_it(prometheus: Prometheus
     assert value('glassbox_llm_calls_total{kind="calibration"}') >= 10
     assert value('glassbox_llm_tokens_total{kind="calibration",direction="prompt"}') > 0
     assert value("time() - max(glassbox_ledger_newest_record_timestamp_seconds)") < 120
-    assert value("count(glassbox_build_info == 1)") == len(ROLES)
+    assert value("count(glassbox_build_info == 1)") == len(ROLES) + len(DOORS)
+    assert value("sum(glassbox_http_accepted_total)") == 2
+    assert value('glassbox_messages_consumed_total{role="catalogue",topic="glassbox.receipts"}') >= 10
     assert len(prometheus.query("glassbox_backlog_messages")) == len(KINDS)
 
 
@@ -210,11 +229,10 @@ def test_a_stopped_judge_is_noticed_and_so_is_its_return(
 
 def test_one_trace_leads_from_the_producer_over_every_role_to_its_events(running: Running) -> None:
     pipeline, collector = running.pipeline, running.collector
-    name, value = f"{NAME}-traced", json.dumps(request(f"{NAME}-traced", answer=f"{TEXT} is an island.")).encode()
+    name = f"{NAME}-traced"
     with pipeline.watching() as read:
-        with Publisher(pipeline.broker) as publisher:
-            headers = {"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "vendor=x"}
-            publisher.send(REQUESTS, name.encode(), value, headers=headers)
+        asked = request(name, answer=f"{TEXT} is an island.")
+        running.post(asked, traceparent=f"00-{TRACE}-{SPAN}-01", tracestate="vendor=x")
         assert name in read(lambda s: name in s.receipts, 60).receipts
 
     def spans() -> dict[str, Any]:
@@ -223,19 +241,28 @@ def test_one_trace_leads_from_the_producer_over_every_role_to_its_events(running
     def events() -> dict[str, Any]:
         return {attributes(e.attributes)["gen_ai.evaluation.name"]: e for e in collector.events if name in str(e)}
 
-    until(lambda: len(spans()) == len(ROLES) and len(events()) == 8, 30, "the collector has the trace and its events")
+    def taken_in() -> set[bytes]:
+        """The spans of the trace that the catalogue's own, which are of no trace of ours, link to."""
+        batches = [span for service, span in collector.spans if service == "glassbox-catalogue"]
+        return {link.span_id for span in batches for link in span.links if link.trace_id.hex() == TRACE}
+
+    through = ("gateway", *ROLES)
+    until(lambda: len(spans()) == len(through) and len(events()) == 8, 60, "the collector has the trace and its events")
     found = spans()
-    assert set(found) == {f"glassbox-{role}" for role in ROLES}
-    names = {role: found[f"glassbox-{role}"].name for role in ROLES}
-    assert names == {"intake": "intake", "join": "join", "committer": "commit", **{k: f"judge {k}" for k in KINDS}}
-    ids = {role: found[f"glassbox-{role}"].span_id for role in ROLES}
-    parents = {role: found[f"glassbox-{role}"].parent_span_id for role in ROLES}
-    assert parents["intake"].hex() == SPAN
+    assert set(found) == {f"glassbox-{role}" for role in through}
+    names = {role: found[f"glassbox-{role}"].name for role in through}
+    steps = {"gateway": "POST /v1/evaluations", "intake": "intake", "join": "join", "committer": "commit"}
+    assert names == {**steps, **{kind: f"judge {kind}" for kind in KINDS}}
+    ids = {role: found[f"glassbox-{role}"].span_id for role in through}
+    parents = {role: found[f"glassbox-{role}"].parent_span_id for role in through}
+    assert parents["gateway"].hex() == SPAN
+    assert parents["intake"] == ids["gateway"]
+    until(lambda: taken_in() == set(ids.values()), 60, "the catalogue has taken in what each of them sent")
     assert {parents[kind] for kind in (*KINDS, "join")} == {ids["intake"]}
     assert parents["committer"] == ids["join"]
     assert {link.span_id for link in found["glassbox-join"].links} == {ids[kind] for kind in KINDS}
-    for role in ROLES:
-        assert attributes(found[f"glassbox-{role}"].attributes)["glassbox.evaluation_id"] == name
+    for span in found.values():
+        assert attributes(span.attributes)["glassbox.evaluation_id"] == name
     assert set(events()) == {*PARTS, "trust"}
     for event in events().values():
         assert event.event_name == "gen_ai.evaluation.result"
@@ -252,7 +279,7 @@ def test_logs_are_json_that_names_the_work_and_quotes_nothing(pipeline: Pipeline
         asked = request(name, query=f"raise:grounding about {TEXT}")
         pipeline.publish([asked, request(f"{NAME}-bad2", query=" ", answer=TEXT), f"not JSON: {TEXT}".encode()])
         assert name in read(lambda s: name in s.receipts, 60).receipts
-    for role in ROLES:
+    for role in (*ROLES, *DOORS):
         text = pipeline.roles[role].log.read_text()
         lines = [json.loads(line) for line in text.splitlines()]
         assert lines
