@@ -15,7 +15,9 @@ from glassbox.gateway.problems import Problem
 class Limits:
     """`in_flight_bytes`, `in_flight_requests`: what may be on its way through this process; more is refused at once.
     `body_s`: how long a body, or a line of a batch, may take. `header_s`: how long a request's head may.
-    `streams`: followers of events; each is ended after `stream_s` seconds, to come back with what it has seen."""
+    `streams`: followers of events; each is ended after `stream_s` seconds, to come back with what it has seen.
+    `trace_settle_s`, `trace_quiet_s`: how long more of a trace is waited for (`otlp.holding.Patience`); what waits has
+    as many bytes as `in_flight_bytes` again."""
 
     in_flight_bytes: int = 64 * 1024 * 1024
     in_flight_requests: int = 256
@@ -25,6 +27,8 @@ class Limits:
     batch_lines: int = 10_000
     streams: int = 128
     stream_s: float = 900.0
+    trace_settle_s: float = 10.0
+    trace_quiet_s: float = 120.0
 
 
 class Held:

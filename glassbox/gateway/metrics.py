@@ -16,3 +16,7 @@ PRODUCE_SECONDS = Histogram("glassbox_http_produce_seconds", "Time until the bro
 IN_FLIGHT_REQUESTS = Gauge("glassbox_http_in_flight_requests", "HTTP requests that are being answered")
 IN_FLIGHT_BYTES = Gauge("glassbox_http_in_flight_bytes", "Bytes of request bodies in memory")
 STREAMS = Gauge("glassbox_http_event_streams", "Followers of /v1/events")
+SPANS = Counter("glassbox_otlp_spans", "Spans that came over OTLP")
+TRACES = Counter("glassbox_otlp_traces", "Traces over OTLP by what became of them", ["outcome"])
+HELD_TRACES = Gauge("glassbox_otlp_held_traces", "Traces of which more spans are waited for")
+HELD_BYTES = Gauge("glassbox_otlp_held_bytes", "Bytes of spans in memory that more are waited for")

@@ -25,9 +25,11 @@ _PROBLEMS = {
     "body": ("slow_body", "id_reused", "too_large", "unsupported_media_type", "contract"),
     "broker": ("broker_unavailable",),
     "batch": ("unsupported_media_type", "slow_body"),
+    "export": ("malformed", "slow_body", "too_large", "unsupported_media_type"),
     "list": (),
     "one": ("not_found",),
     "proof": ("not_committed", "ledger_unavailable"),
+    "evidence": ("not_committed", "no_evidence", "store_unavailable"),
     "checkpoint": ("not_found",),
     "events": (),
 }
