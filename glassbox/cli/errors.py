@@ -30,7 +30,7 @@ def explained(error: Exception) -> str | None:
     from glassbox.contract.policy import PolicyError
     from glassbox.contract.request import ContractError
     from glassbox.dossier.archive import NotOne
-    from glassbox.gateway.keys import KeysError
+    from glassbox.gateway.private_file import KeysError
     from glassbox.replay.compare import ComparisonError
     from glassbox.replay.store import StoreError as RunError
     from glassbox.replay.suite import SuiteError

@@ -8,9 +8,10 @@ from typing import Literal
 
 from starlette.requests import Request
 
-from glassbox.gateway.keys import PREFIX, KeyRing, KeysError
+from glassbox.gateway.keys import PREFIX, KeyRing
 from glassbox.gateway.limits import Rates
 from glassbox.gateway.oidc import ProviderUnavailable, TokenRefused, TokenVerifier
+from glassbox.gateway.private_file import KeysError
 from glassbox.gateway.problems import Problem
 
 Scope = Literal["submit", "read"]

@@ -7,26 +7,19 @@ way to keep the gateway busy.
 
 from __future__ import annotations
 
-import fcntl
 import hmac
-import json
-import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+
+from glassbox.gateway.private_file import KeysError, PrivateFile
 
 PREFIX = "gbk_"
 SCOPES = ("submit", "read", "admin")
 """`submit` and `read` for the key's own tenant; `admin` is both, and for every tenant."""
-
-
-class KeysError(Exception):
-    """The file of keys cannot be used, or there is no such key; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -53,22 +46,18 @@ def hashed(key: str) -> str:
 
 
 class KeyFile:
-    """Keys in a JSON file of mode 600, changed whole by one process at a time."""
+    """The keys in a file. Every method may raise `KeysError`."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._file = PrivateFile(path, "API keys")
+        self.path, self.stamp = path, self._file.stamp
 
     def read(self) -> list[ApiKey]:
-        """Empty where there is no file. Raises `KeysError`."""
+        """Empty where there is no file."""
         try:
-            found = json.loads(self.path.read_text())
-            return [ApiKey(**{**each, "scopes": tuple(each["scopes"])}) for each in found]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise KeysError(f"{self.path}: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError):
-            raise KeysError(f"{self.path} holds no list of API keys: restore it from a backup, or remove it") from None
+            return [ApiKey(**{**row, "scopes": tuple(row["scopes"])}) for row in self._file.read()]
+        except (TypeError, KeyError):
+            raise self._file.damaged() from None
 
     def create(
         self, name: str, tenant: str | None, scopes: Sequence[str], lifetime: timedelta | None, rate: float | None
@@ -110,25 +99,7 @@ class KeyFile:
         raise KeysError(f"no key {identity!r}; `glassbox keys list` shows them")
 
     def _change(self, change: Callable[[list[ApiKey]], list[ApiKey]]) -> None:
-        try:
-            with self._alone():
-                text = json.dumps([asdict(key) for key in change(self.read())], indent=2) + "\n"
-                temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(descriptor, "w") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(self.path)
-        except OSError as error:
-            raise KeysError(f"{self.path}: {error.strerror}") from None
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self.path.with_name(f".{self.path.name}.lock").open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        self._file.change(lambda: [asdict(key) for key in change(self.read())])
 
 
 class KeyRing:
@@ -148,15 +119,7 @@ class KeyRing:
         return key if key is not None and same and key.valid(datetime.now(UTC)) else None
 
     def _refresh(self) -> None:
-        stamp = _stamp(self._file.path)
+        stamp = self._file.stamp()
         if stamp != self._stamp:
             self._keys = {key.id: key for key in self._file.read()}
             self._stamp = stamp
-
-
-def _stamp(path: Path) -> Any:
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_mtime_ns, found.st_size

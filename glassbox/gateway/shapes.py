@@ -70,6 +70,18 @@ class DeadLetter(_Answer):
     first_seen: str
 
 
+class CallbackState(_Answer):
+    """How far a callback is that a request has asked for; its address is not shown. `result`: of the last attempt, the
+    status that was answered or what came before one."""
+
+    host: str
+    event: str | None = Field(description="What it tells; null while the request has not come to its end.")
+    state: Literal["waiting", "pending", "delivered", "failed"]
+    attempts: int
+    result: str | None
+    next_attempt_at: str | None
+
+
 class Receipt(_Answer):
     """Where the record stands, with its proof as the ledger gave it."""
 
@@ -92,6 +104,7 @@ class Evaluation(_Answer):
     scorecard: dict[str, Any] | None = None
     receipt: Receipt | None = None
     dead_letters: list[DeadLetter] = Field(default_factory=list)
+    callbacks: list[CallbackState] = Field(default_factory=list)
 
 
 class LineOutcome(_Answer):
@@ -167,6 +180,20 @@ def evaluation(tenant: str, evaluation_id: str, found: Detail) -> Evaluation:
             )
             for letter in found.letters
         ],
+        callbacks=list(map(_callback, found.callbacks)),
+    )
+
+
+def _callback(row: Row) -> CallbackState:
+    ended: Literal["delivered", "failed"] = "delivered" if row["delivered"] else "failed"
+    due = row["due_at"]
+    return CallbackState(
+        host=row["host"],
+        event=row["event"],
+        state="waiting" if row["event"] is None else "pending" if due is not None else ended,
+        attempts=row["attempts"],
+        result=row["result"],
+        next_attempt_at=None if due is None else rfc3339(due),
     )
 
 

@@ -15,9 +15,10 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from glassbox.gateway.keys import KeyFile, KeyRing, KeysError, hashed
+from glassbox.gateway.keys import KeyFile, KeyRing, hashed
 from glassbox.gateway.limits import Rates
 from glassbox.gateway.oidc import Provider, TokenVerifier
+from glassbox.gateway.private_file import KeysError
 from glassbox.gateway.problems import Problem
 from tests.gateway.parts import Door, door
 from tests.gateway.test_submitting import URL, problem

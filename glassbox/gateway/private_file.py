@@ -1,0 +1,71 @@
+"""A list in a file that only its owner reads, changed whole by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+class KeysError(Exception):
+    """The file of keys cannot be used, or there is no such key; the message says what to do."""
+
+
+class PrivateFile:
+    """A JSON list of objects in a file of mode 600. `what`: what it holds, for people. Every method may raise
+    `KeysError`."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path, self._what = path, what
+
+    def read(self) -> list[Row]:
+        """Empty where there is no file."""
+        try:
+            found = json.loads(self.path.read_text())
+            return [dict(each) for each in found]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise KeysError(f"{self.path}: {error.strerror}") from None
+        except (ValueError, TypeError):
+            raise self.damaged() from None
+
+    def damaged(self) -> KeysError:
+        return KeysError(f"{self.path} holds no list of {self._what}: restore it from a backup, or remove it")
+
+    def change(self, change: Callable[[], list[Row]]) -> None:
+        """Write what `change` returns, which reads the file itself: nobody writes between."""
+        try:
+            with self._alone():
+                text = json.dumps(change(), indent=2) + "\n"
+                temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "w") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(self.path)
+        except OSError as error:
+            raise KeysError(f"{self.path}: {error.strerror}") from None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self.path.with_name(f".{self.path.name}.lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def stamp(self) -> tuple[int, ...]:
+        """Another one after every change of the file; empty where there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return ()
+        return found.st_ino, found.st_mtime_ns, found.st_size
