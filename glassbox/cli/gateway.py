@@ -28,9 +28,12 @@ async def run_gateway(settings: Settings) -> int:
     """Serve until SIGTERM; every request that was accepted is in the broker by then."""
     from glassbox.catalogue.database import Database
     from glassbox.catalogue.reading import Catalogue
+    from glassbox.cli.stores import evidence_store
+    from glassbox.dossier.archive import Shelf
     from glassbox.gateway.accepting import Rules
-    from glassbox.gateway.app import Parts, make_app
+    from glassbox.gateway.app import make_app
     from glassbox.gateway.limits import Limits
+    from glassbox.gateway.parts import Parts
     from glassbox.gateway.server import Server
     from streams.access import access
     from streams.admin import check_topics
@@ -47,14 +50,27 @@ async def run_gateway(settings: Settings) -> int:
         resources.callback(database.close)
         producer = AcknowledgedProducer(broker)
         resources.push_async_callback(asyncio.to_thread, producer.close)
-        prove = await resources.enter_async_context(_ledger(settings))
-        parts = Parts(rules, producer.send, Catalogue(database), gatekeeper, limits, prove, lambda: server.should_exit)
+        shelf = Shelf(evidence_store(settings))
+        resources.push_async_callback(shelf.close)
+        parts = Parts(
+            rules,
+            producer.send,
+            Catalogue(database),
+            shelf,
+            gatekeeper,
+            limits,
+            settings.spending(),
+            await resources.enter_async_context(_ledger(settings)),
+            lambda: server.should_exit,
+        )
         who = "anybody on this machine" if gatekeeper.is_open else "who has a key or token"
 
         def listening(port: int) -> None:
             log.info("the gateway listens on http://%s:%d for %s", settings.gateway_host, port, who)
 
-        server = Server(make_app(parts), settings.gateway_host, settings.gateway_port, limits, listening)
+        app = make_app(parts)
+        resources.push_async_callback(app.state.traces.conclude)
+        server = Server(app, settings.gateway_host, settings.gateway_port, limits, listening)
         state = State(database)
 
         def ready() -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from glassbox.contract.verdict import KINDS
@@ -12,7 +13,7 @@ _QUOTE = 70
 
 Evidence = Mapping[str, Any]
 
-_UNSUPPORTED = frozenset(("unsupported", "novel_entity", "reversed"))
+UNSUPPORTED = frozenset(("unsupported", "novel_entity", "reversed"))
 
 
 def why(part: Mapping[str, Any], evidence: Mapping[str, Evidence], detail: str = "") -> str:
@@ -57,30 +58,50 @@ def quoted(text: Any) -> str:
     return f"“{line if len(line) <= _QUOTE else line[: _QUOTE - 1] + '…'}”"
 
 
-def suspected(evidence: Mapping[str, Evidence], request: Mapping[str, Any] | None = None) -> list[str]:
-    """What looks like an attack on the judges, once each: which text, which kind of attack, and its words where the
-    `request` is at hand. Characters that nobody sees are named by their code points."""
-    found: dict[tuple[Any, ...], str] = {}
+@dataclass(frozen=True)
+class Attack:
+    """A place that looks like an attack on the judges: in which request field, in which of its texts where it is a
+    list, and by which rule."""
+
+    field: str
+    index: int | None
+    start: int
+    end: int
+    rule: str
+
+
+def attacks(evidence: Mapping[str, Evidence]) -> list[Attack]:
+    """Each once, whichever judges suspect it."""
+    found: dict[Attack, None] = {}
     for kind in evidence.values():
         for row in kind.get("injection_suspected") or []:
-            field, index, (start, end), rule = row["field"], row["index"], row["span"], row["rule"]
-            name = field if index is None else f"{field}[{index}]"
-            words = _words(request or {}, field, index, start, end)
-            found[field, index, start, end, rule] = f"{name}: {plain(rule)}, {words}"
-    return list(found.values())
+            start, end = row["span"]
+            found[Attack(row["field"], row["index"], start, end, row["rule"])] = None
+    return list(found)
 
 
-def _words(request: Mapping[str, Any], field: str, index: int | None, start: int, end: int) -> str:
-    text = request.get(field)
-    if isinstance(text, list) and index is not None:
-        text = text[index].get("text")
+def suspected(evidence: Mapping[str, Evidence], request: Mapping[str, Any] | None = None) -> list[str]:
+    """What looks like an attack on the judges, once each: which text, which kind of attack, and its words where the
+    `request` is at hand."""
+    lines = []
+    for each in attacks(evidence):
+        name = each.field if each.index is None else f"{each.field}[{each.index}]"
+        lines.append(f"{name}: {plain(each.rule)}, {words(each, request or {})}")
+    return lines
+
+
+def words(attack: Attack, request: Mapping[str, Any]) -> str:
+    """Its words; characters that nobody sees are named by their code points."""
+    text = request.get(attack.field)
+    if isinstance(text, list) and attack.index is not None:
+        text = text[attack.index].get("text")
     if text is None:  # erased, or only referred to
-        return f"characters {start} to {end}"
-    words = text[start:end]
-    if any(map(str.isprintable, words)):
-        return quoted(words)
-    codes = " ".join(f"U+{ord(char):04X}" for char in words[:8])
-    return f"{codes}{' …' if len(words) > 8 else ''} at character {start}"
+        return f"characters {attack.start} to {attack.end}"
+    said = text[attack.start : attack.end]
+    if any(map(str.isprintable, said)):
+        return quoted(said)
+    codes = " ".join(f"U+{ord(char):04X}" for char in said[:8])
+    return f"{codes}{' …' if len(said) > 8 else ''} at character {attack.start}"
 
 
 def strange_entities(found: Evidence) -> list[Evidence]:
@@ -90,7 +111,7 @@ def strange_entities(found: Evidence) -> list[Evidence]:
 
 def unsupported_pairs(found: Evidence) -> list[Evidence]:
     """Of the evidence of `relations`, those that no source has, or only the other way round."""
-    return [pair for pair in found.get("pairs") or [] if pair.get("status") in _UNSUPPORTED]
+    return [pair for pair in found.get("pairs") or [] if pair.get("status") in UNSUPPORTED]
 
 
 def _of_ones_own(found: Evidence) -> str:

@@ -1,13 +1,10 @@
 """The application: routes, who may use them, and what they answer."""
 
-import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+import json
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from fastapi import Depends, FastAPI, Header, Path, Query, Request
+from fastapi import Depends, FastAPI, Header, Query, Request
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
 from fastapi.params import Query as QueryParameter
@@ -17,66 +14,25 @@ from starlette.exceptions import HTTPException
 
 from glassbox.catalogue.errors import CatalogueUnavailable
 from glassbox.catalogue.projection import millionths
-from glassbox.catalogue.reading import Catalogue, CursorError, Filter, Row
-from glassbox.gateway import bodies, metrics, shapes
-from glassbox.gateway.accepting import MAX_IDEMPOTENCY_KEY, Acceptor, Rules, Send
+from glassbox.catalogue.reading import CursorError, Filter
+from glassbox.gateway import bodies, shapes
+from glassbox.gateway.accepting import MAX_IDEMPOTENCY_KEY, Acceptor
 from glassbox.gateway.batch import Streamed, outcomes
-from glassbox.gateway.callers import Caller, Gatekeeper
+from glassbox.gateway.callers import Caller
 from glassbox.gateway.events import Followers
+from glassbox.gateway.evidence import Inspector, evidence_router
 from glassbox.gateway.guard import EVENTS_PATH, Guard
-from glassbox.gateway.limits import InFlightBytes, Limits
+from glassbox.gateway.limits import InFlightBytes
 from glassbox.gateway.openapi import document, problems
+from glassbox.gateway.otlp.door import TracesDoor
+from glassbox.gateway.otlp.route import add_traces
 from glassbox.gateway.pages import add_pages
+from glassbox.gateway.parts import WORD, AsyncCatalogue, EvaluationId, Parts, TenantQuery, moment
 from glassbox.gateway.problems import Problem, of_status
-from glassbox.gateway.proofs import Prove, bundle
+from glassbox.gateway.proofs import bundle
 from streams.tracing import about
 
-T = TypeVar("T")
-
-_THREADS = 16
 NDJSON = "application/x-ndjson"
-_ID = r"^[A-Za-z0-9._:-]{1,128}$"
-_WORD = r"^[^\u0000]{1,256}$"
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What the application is made of. `prove`: asks the ledger itself where receipts carry no whole proof."""
-
-    rules: Rules
-    send: Send
-    catalogue: Catalogue
-    gatekeeper: Gatekeeper
-    limits: Limits
-    prove: Prove | None = None
-    stopping: Callable[[], bool] = lambda: False
-
-
-class AsyncCatalogue:
-    """The catalogue, asked in threads."""
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue, self._threads = catalogue, ThreadPoolExecutor(_THREADS, "catalogue")
-
-    async def ask(self, question: Callable[[Catalogue], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, question, self._catalogue)
-
-    async def newest_seq(self) -> int:
-        return await self.ask(lambda catalogue: catalogue.newest_seq())
-
-    async def committed_since(self, tenant: str, seq: int, limit: int) -> list[tuple[int, Row]]:
-        return await self.ask(lambda catalogue: list(catalogue.committed_since(tenant, seq, limit)))
-
-    async def committed(self, tenant: str, evaluation_id: str) -> bool:
-        found = await self.ask(lambda catalogue: catalogue.detail(tenant, evaluation_id))
-        return found is not None and found.state == "committed"
-
-
-TenantQuery = Annotated[
-    str | None,
-    Query(pattern=_WORD, description="Another tenant; only for callers who may read every tenant's evaluations."),
-]
-EvaluationId = Annotated[str, Path(pattern=_ID)]
 
 
 def no_unknown_parameter(request: Request) -> None:
@@ -156,8 +112,8 @@ def make_app(parts: Parts) -> FastAPI:
         caller: reader,
         tenant: TenantQuery = None,
         outcome: shapes.Outcome | None = None,
-        provider: Annotated[str | None, Query(pattern=_WORD)] = None,
-        model: Annotated[str | None, Query(pattern=_WORD)] = None,
+        provider: Annotated[str | None, Query(pattern=WORD)] = None,
+        model: Annotated[str | None, Query(pattern=WORD)] = None,
         session: Annotated[str | None, Query(pattern="^[0-9a-f]{64}$", description="Its keyed digest.")] = None,
         since: Annotated[datetime | None, Query(description="Requested at this time or later.")] = None,
         until: Annotated[datetime | None, Query(description="Requested before this time.")] = None,
@@ -175,7 +131,7 @@ def make_app(parts: Parts) -> FastAPI:
         """Evaluations, the newest request first, page by page."""
         if below is not None and judge is None:
             raise Problem("invalid_parameter", "goes with judge", field="below")
-        wanted = Filter(outcome, provider, model, session, _moment("since", since), _moment("until", until), judge)
+        wanted = Filter(outcome, provider, model, session, moment("since", since), moment("until", until), judge)
         if below is not None:
             whole, _, places = below.partition(".")
             wanted = Filter(**{**vars(wanted), "below": millionths(f"{whole}.{places:0<6}")})
@@ -209,14 +165,9 @@ def make_app(parts: Parts) -> FastAPI:
     )
     async def proof(caller: reader, evaluation_id: EvaluationId, tenant: TenantQuery = None) -> Response:
         """The proof bundle, which `glassbox verify` checks without us. It holds no text of the evaluation."""
-        whose = caller.reads(tenant)
-        found = await catalogue.ask(lambda c: c.detail(whose, evaluation_id))
-        if found is None:
-            raise Problem("not_found", "you have no evaluation under this id")
-        if found.state != "committed" or found.card is None:
-            raise Problem("not_committed", f"the evaluation is in the state {found.state}")
-        policy = await catalogue.ask(lambda c: c.policy(found.row["policy_digest"] if found.row else ""))
-        return Response(await bundle(found.card, policy, parts.prove), media_type="application/json")
+        card = await catalogue.card(caller.reads(tenant), evaluation_id)
+        policy = await catalogue.ask(lambda c: c.policy(json.loads(card["record"])["policy_digest"]))
+        return Response(await bundle(card, policy, parts.prove), media_type="application/json")
 
     @app.get(
         "/v1/checkpoint",
@@ -247,22 +198,16 @@ def make_app(parts: Parts) -> FastAPI:
         seq = await followers.begin(last_event_id)
         return StreamingResponse(followers.stream(whose, seq), media_type="text/event-stream")
 
+    app.include_router(evidence_router(parts, Inspector(parts, catalogue)))
+    app.state.traces = TracesDoor(acceptor, gate.rates, limits, held_bytes)
+    add_traces(app, app.state.traces, gate)
     app.openapi = lambda: document(app, parts.rules.policies, gate.is_open)  # type: ignore[method-assign]
     return app
-
-
-def _moment(name: str, given: datetime | None) -> int | None:
-    if given is None:
-        return None
-    if given.tzinfo is None:
-        raise Problem("invalid_parameter", "name its time zone, such as 2026-01-31T09:30:00Z", field=name)
-    return round(given.timestamp() * 1000)
 
 
 def _handle_errors(app: FastAPI) -> None:
     async def problem(_: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
-        metrics.REJECTED.labels(reason=error.code).inc()
         return error.response()
 
     async def invalid(_: Request, error: Exception) -> Response:

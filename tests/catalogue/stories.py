@@ -79,7 +79,7 @@ def card(name: str, tenant: str | None = "acme", at: int = NOW + 30, **more: Any
 
 
 def receipt(name: str, tenant: str | None = "acme", at: int = NOW + 40, size: int = 8, **more: Any) -> Record:
-    standing = record(name, **more)
+    standing = more.pop("standing", None) or record(name, **more)
     value = Receipt(
         evaluation_id=name,
         result="created",

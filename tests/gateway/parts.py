@@ -15,12 +15,17 @@ from glassbox.catalogue.database import Database
 from glassbox.catalogue.reading import Catalogue
 from glassbox.catalogue.writing import write
 from glassbox.contract.documents import DocumentRules
+from glassbox.contract.spending import Spending
+from glassbox.dossier.archive import Shelf
 from glassbox.gateway.accepting import Rules
-from glassbox.gateway.app import Parts, make_app
+from glassbox.gateway.app import make_app
 from glassbox.gateway.callers import Gatekeeper
 from glassbox.gateway.keys import KeyFile, KeyRing
 from glassbox.gateway.limits import Limits
 from glassbox.gateway.oidc import TokenVerifier
+from glassbox.gateway.parts import Parts
+from ledger.evidence import EvidenceVault
+from ledger.store import FolderStore
 from streams.ports import Record
 from streams.topics import Topic
 from tests.catalogue.stories import POLICIES, PROJECTION
@@ -56,6 +61,11 @@ class Door:
     broker: Broker
     database: Database
     keys: KeyFile
+    store: FolderStore
+
+    @property
+    def vault(self) -> EvidenceVault:
+        return EvidenceVault(self.store)
 
     def client(
         self, key: str | None = None, host: str = "localhost", headers: Mapping[str, str] | None = None, **more: Any
@@ -82,8 +92,9 @@ def door(
     broker, keys = Broker(), KeyFile(folder / "keys" / "api-keys.json")
     gatekeeper = Gatekeeper(KeyRing(keys) if keyed else None, tokens)
     limits = limits or Limits(stream_s=0.2)
-    parts = Parts(RULES, broker.send, Catalogue(database), gatekeeper, limits)
+    store = FolderStore(folder / "evidence")
+    parts = Parts(RULES, broker.send, Catalogue(database), Shelf(store), gatekeeper, limits, Spending())
     try:
-        yield Door(make_app(replace(parts, **more)), broker, database, keys)
+        yield Door(make_app(replace(parts, **more)), broker, database, keys, store)
     finally:
         database.close()
