@@ -28,6 +28,7 @@ from glassbox.contract.spending import TABLES, Spending, load_spending
 if TYPE_CHECKING:
     from glassbox.contract.agreement import AgreementCard
     from glassbox.contract.documents import DocumentRules
+    from glassbox.gateway.callbacks.addresses import CallbackRules
     from judges.llm import Endpoint
     from judges.port import Models
     from ledger.checkpoint import Signer
@@ -132,12 +133,17 @@ class Settings(BaseSettings):
     oidc_jwks_url: str | None = None
     oidc_tenant_claim: str = "tenant"
     oidc_scope_claim: str = "scope"
+    callback_hosts: str | None = None
+    callback_allow_http: bool = False
+    callback_allow_private: bool = False
+    callback_attempts: Annotated[int, Field(ge=1, le=100)] = 10
+    callback_keys_file: Path | None = None
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["auto", "json", "text"] = "auto"
 
     @field_validator(
-        *("data_dir", "config", "signing_key_file", "id_key_file", "api_keys_file"),
+        *("data_dir", "config", "signing_key_file", "id_key_file", "api_keys_file", "callback_keys_file"),
         *("fabric_identity", "fabric_admin_identity", "fabric_certificate_folder", "fabric_key_folder"),
         *("fabric_crypto_folder", "fabric_connection_profile", "fabric_bin", "fabric_hfc_python"),
         *("fabric_tls_ca_file", "fabric_tls_certificate_file", "fabric_tls_key_file"),
@@ -169,6 +175,14 @@ class Settings(BaseSettings):
             _, _, port = address.strip().rpartition(":")
             if not port.isdecimal() or "/" in address:
                 raise ValueError("must be HOST:PORT, or several with commas between them")
+        return value
+
+    @field_validator("callback_hosts")
+    @classmethod
+    def _hosts(cls, value: str | None) -> str | None:
+        from glassbox.gateway.callbacks.addresses import allowed_hosts
+
+        allowed_hosts(value or "")
         return value
 
     @field_validator("evidence_url", "documents_url")
@@ -361,7 +375,7 @@ class Settings(BaseSettings):
         """The ledger's Ed25519 key, named like its log; made on first start. Raises `SettingsError`."""
         from ledger.checkpoint import KeyFormatError, create_key_file, load_key_file
 
-        path = self.signing_key_file or self.data_dir / "keys" / "signing.key"
+        path = self.signing_key_path
         name = self.ledger_origin or f"glassbox-{secrets.token_hex(4)}"
         try:
             signer = load_key_file(path) if path.exists() else create_key_file(path, name)
@@ -389,6 +403,10 @@ class Settings(BaseSettings):
         if len(key) < 16:
             raise SettingsError(f"{path} holds a key of {len(key)} bytes; 32 are expected: restore it from a backup")
         return key
+
+    @property
+    def signing_key_path(self) -> Path:
+        return self.signing_key_file or self.data_dir / "keys" / "signing.key"
 
     @property
     def id_key_path(self) -> Path:
@@ -423,6 +441,17 @@ class Settings(BaseSettings):
     @property
     def api_keys_path(self) -> Path:
         return self.api_keys_file or self.data_dir / "keys" / "api-keys.json"
+
+    @property
+    def callback_keys_path(self) -> Path:
+        return self.callback_keys_file or self.data_dir / "keys" / "callback-keys.json"
+
+    def callback_rules(self) -> CallbackRules:
+        """Who may be called back."""
+        from glassbox.gateway.callbacks.addresses import CallbackRules, allowed_hosts
+
+        hosts = allowed_hosts(self.callback_hosts or "")
+        return CallbackRules(hosts, self.callback_allow_http, self.callback_allow_private)
 
     @property
     def evidence(self) -> str:
@@ -475,6 +504,7 @@ class Settings(BaseSettings):
             "evidence_url": self.evidence,
             "documents_url": self.data_dir / "documents",
             "api_keys_file": self.api_keys_path,
+            "callback_keys_file": self.callback_keys_path,
         }
         if name in made:
             return made[name], "default"

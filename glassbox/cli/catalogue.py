@@ -16,6 +16,7 @@ import typer
 if TYPE_CHECKING:
     from glassbox.catalogue.database import Database
     from glassbox.catalogue.projection import Projection
+    from glassbox.gateway.callbacks.sending import Sender
     from glassbox.settings import Settings
     from streams.clients import Broker
     from streams.ports import Record
@@ -86,8 +87,19 @@ def projection_of(settings: Settings) -> Projection:
     return Projection(lambda request: request.derived_id(key), frozenset(settings.policies()))
 
 
+def sender_of(settings: Settings, database: Database) -> Sender:
+    """Who calls back those that asked for it."""
+    from glassbox.catalogue.callbacks import CallbackQueue
+    from glassbox.catalogue.reading import Catalogue
+    from glassbox.gateway.callbacks.keys import CallbackKeyFile, CallbackKeys
+    from glassbox.gateway.callbacks.sending import Patience, Sender
+
+    keys, patience = CallbackKeys(CallbackKeyFile(settings.callback_keys_path)), Patience(settings.callback_attempts)
+    return Sender(CallbackQueue(database), Catalogue(database), keys, settings.callback_rules(), patience)
+
+
 async def run_catalogue(settings: Settings) -> int:
-    """Take in what comes on the topics until SIGTERM."""
+    """Take in what comes on the topics, and call back who is due, until SIGTERM."""
     from glassbox.catalogue import metrics
     from glassbox.cli import health
     from streams import tracing
@@ -116,8 +128,17 @@ async def run_catalogue(settings: Settings) -> int:
         follower = Follower(broker, needs.group, needs.reads)
         resources.push_async_callback(asyncio.to_thread, follower.close)
         resources.callback(keeper.database.close)
+        calling = asyncio.create_task(sender_of(settings, keeper.database).run(stop))
+
+        async def no_more_calls() -> None:
+            stop.set()
+            await calling
+
+        resources.push_async_callback(no_more_calls)
         pruned_at = 0.0
         while not stop.is_set():
+            if calling.done():
+                await calling  # it ends only with an error, which is ours too
             batch = await asyncio.to_thread(follower.read, _BATCH, 0.5)
             if batch:
                 with tracing.batch("catalogue", batch):

@@ -46,7 +46,7 @@ def create(
         raise typer.BadParameter(error.reason) from None
     if tenant is not None and not 0 < len(tenant) <= 256:
         raise typer.BadParameter("a tenant has 1 to 256 characters")
-    key, text = _file().create(name, tenant, tuple(scope or ("submit", "read")), _lifetime(expires), rate)
+    key, text = _file().create(name, tenant, tuple(scope or ("submit", "read")), lifetime(expires), rate)
     _show(key, text, as_json)
 
 
@@ -81,9 +81,9 @@ def rotate(
 
     Example: glassbox keys rotate 3f2a91b0c4d5 --grace 2h
     """
-    left = _lifetime(grace)
+    left = lifetime(grace)
     assert left is not None
-    key, text = _file().rotate(key_id, left, _lifetime(expires))
+    key, text = _file().rotate(key_id, left, lifetime(expires))
     _show(key, text, as_json)
 
 
@@ -104,7 +104,8 @@ def _file() -> KeyFile:
     return KeyFile(Settings.load().api_keys_path)
 
 
-def _lifetime(text: str | None) -> timedelta | None:
+def lifetime(text: str | None) -> timedelta | None:
+    """An age such as 90d, 12h or 30m."""
     if text is None:
         return None
     found = re.fullmatch(r"(\d{1,6})([mhd])", text)

@@ -9,6 +9,7 @@ import typer
 
 from glassbox.cli import (
     agreement,
+    callback_keys,
     catalogue,
     config,
     dead_letters,
@@ -66,6 +67,7 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(replay.app, name="replay")
 app.add_typer(keys.app, name="keys")
+app.add_typer(callback_keys.app, name="callback-keys")
 app.add_typer(catalogue.app, name="catalogue")
 
 
