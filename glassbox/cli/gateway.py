@@ -32,6 +32,8 @@ async def run_gateway(settings: Settings) -> int:
     from glassbox.dossier.archive import Shelf
     from glassbox.gateway.accepting import Rules
     from glassbox.gateway.app import make_app
+    from glassbox.gateway.callbacks.asking import Callbacks
+    from glassbox.gateway.callbacks.keys import CallbackKeyFile, CallbackKeys
     from glassbox.gateway.limits import Limits
     from glassbox.gateway.parts import Parts
     from glassbox.gateway.server import Server
@@ -44,7 +46,8 @@ async def run_gateway(settings: Settings) -> int:
     for difference in await asyncio.to_thread(check_topics, broker, needs.topics, production=settings.production):
         log.warning("%s", difference)
     limits = Limits(settings.gateway_max_bytes, settings.gateway_max_requests)
-    rules = Rules(frozenset(settings.policies()), settings.documents(), settings.id_key())
+    callbacks = Callbacks(settings.callback_rules(), CallbackKeys(CallbackKeyFile(settings.callback_keys_path)))
+    rules = Rules(frozenset(settings.policies()), settings.documents(), settings.id_key(), callbacks)
     async with AsyncExitStack() as resources:
         database = Database(settings.catalogue)
         resources.callback(database.close)

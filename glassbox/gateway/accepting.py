@@ -12,6 +12,7 @@ from glassbox.contract.canonical import CanonicalError, strict_loads
 from glassbox.contract.documents import DocumentRules
 from glassbox.contract.request import MAX_BODY, ContractError, EvaluationRequest, keyed_digest, read_request
 from glassbox.gateway import metrics
+from glassbox.gateway.callbacks.asking import Callbacks
 from glassbox.gateway.callers import Caller
 from glassbox.gateway.limits import CLOSE
 from glassbox.gateway.problems import Problem
@@ -41,12 +42,13 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Rules:
-    """What requests are checked by: the policies' names, which texts they may refer to, and the secret under which ids
-    are derived."""
+    """What requests are checked by: the policies' names, which texts they may refer to, the secret under which ids are
+    derived, and whom they may have called back."""
 
     policies: frozenset[str]
     documents: DocumentRules
     id_key: bytes = field(repr=False)
+    callbacks: Callbacks = field(default_factory=Callbacks)
 
     def admit(self, raw: bytes, caller: Caller, idempotency_key: str | None = None) -> Admitted:
         """The request in a body, with the caller's tenant and its id. Raises `Problem`."""
@@ -60,7 +62,7 @@ class Rules:
         except (ContractError, CanonicalError) as error:
             raise Problem("contract", error.reason, field=error.field or "body") from None
         if request.callback_url is not None:
-            raise Problem("contract", "this gateway calls nobody back; ask for the state", field="callback_url")
+            self.callbacks.check(request.callback_url, request.tenant)
         name = request.evaluation_id or self._named_by(idempotency_key, request) or content
         value["evaluation_id"] = name
         made = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

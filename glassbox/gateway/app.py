@@ -18,6 +18,7 @@ from glassbox.catalogue.reading import CursorError, Filter
 from glassbox.gateway import bodies, shapes
 from glassbox.gateway.accepting import MAX_IDEMPOTENCY_KEY, Acceptor
 from glassbox.gateway.batch import Streamed, outcomes
+from glassbox.gateway.callbacks.asking import described
 from glassbox.gateway.callers import Caller
 from glassbox.gateway.events import Followers
 from glassbox.gateway.evidence import Inspector, evidence_router
@@ -63,6 +64,7 @@ def make_app(parts: Parts) -> FastAPI:
         status_code=202,
         response_model=shapes.Accepted,
         responses=problems("submit", "body", "broker"),
+        callbacks=described() if parts.rules.callbacks.offered else None,
         openapi_extra={"x-body": "application/json"},
     )
     async def submit(
@@ -201,7 +203,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.include_router(evidence_router(parts, Inspector(parts, catalogue)))
     app.state.traces = TracesDoor(acceptor, gate.rates, limits, held_bytes)
     add_traces(app, app.state.traces, gate)
-    app.openapi = lambda: document(app, parts.rules.policies, gate.is_open)  # type: ignore[method-assign]
+    app.openapi = lambda: document(app, parts.rules, gate.is_open)  # type: ignore[method-assign]
     return app
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from glassbox.contract.schemas import schemas
+from glassbox.gateway.accepting import Rules
 from glassbox.gateway.problems import CODES, MEDIA_TYPE, SCHEMA
 from glassbox.gateway.shapes import LineOutcome
 
@@ -48,7 +48,7 @@ def problems(*about: str) -> dict[int | str, dict[str, Any]]:
     return found
 
 
-def document(app: FastAPI, policies: Iterable[str], is_open: bool) -> dict[str, Any]:
+def document(app: FastAPI, rules: Rules, is_open: bool) -> dict[str, Any]:
     """The whole document, made once."""
     if app.openapi_schema is None:
         made = get_openapi(
@@ -57,32 +57,38 @@ def document(app: FastAPI, policies: Iterable[str], is_open: bool) -> dict[str, 
             summary="Evaluations in, scorecards and proofs out.",
             routes=app.routes,
         )
-        _fill(made, sorted(policies), is_open)
+        _fill(made, rules, is_open)
         app.openapi_schema = made
     return app.openapi_schema
 
 
-def _fill(made: dict[str, Any], policies: list[str], is_open: bool) -> None:
+def _fill(made: dict[str, Any], rules: Rules, is_open: bool) -> None:
     parts = made.setdefault("components", {}).setdefault("schemas", {})
     parts["Problem"] = SCHEMA
     parts["LineOutcome"] = LineOutcome.model_json_schema(ref_template=_ref("{model}"))
     _adopt(parts, "EvaluationRequest", "request")
     _adopt(parts, "Record", "record")
     request = parts["EvaluationRequest"]["properties"]
-    del request["callback_url"]
+    if not rules.callbacks.offered:
+        del request["callback_url"]
     if is_open is False:
         del request["tenant"]
-    request["policy"] = {**request["policy"], "anyOf": [{"enum": policies}, {"type": "null"}]}
+    request["policy"] = {**request["policy"], "anyOf": [{"enum": sorted(rules.policies)}, {"type": "null"}]}
     for name in ("HTTPValidationError", "ValidationError"):
         parts.pop(name, None)
     for path in made["paths"].values():
         for operation in path.values():
             _finish(operation)
-    card = parts["Evaluation"]["properties"]
-    card["scorecard"] = {"anyOf": [{"$ref": _ref("ScorecardRecord")}, {"type": "null"}]}
+    for name in ("Evaluation", "EvaluationStatus"):
+        if name in parts:
+            card = parts[name]["properties"]
+            card["scorecard"] = {"anyOf": [{"$ref": _ref("ScorecardRecord")}, {"type": "null"}]}
 
 
 def _finish(operation: dict[str, Any]) -> None:
+    for callback in operation.get("callbacks", {}).values():
+        for address in callback.values():
+            address["post"]["responses"].pop("422", None)  # what receivers answer is theirs
     kind = operation.pop("x-body", None)
     if kind == "application/json":
         operation["requestBody"] = {

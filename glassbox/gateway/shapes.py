@@ -90,8 +90,8 @@ class Receipt(_Answer):
     proof: dict[str, Any]
 
 
-class Evaluation(_Answer):
-    """All that is known of an evaluation. `scorecard` is the record (Record v1); it stands for good once `state` is
+class EvaluationStatus(_Answer):
+    """What has become of an evaluation. `scorecard` is the record (Record v1); it stands for good once `state` is
     committed and `receipt` is there."""
 
     evaluation_id: str
@@ -104,6 +104,11 @@ class Evaluation(_Answer):
     scorecard: dict[str, Any] | None = None
     receipt: Receipt | None = None
     dead_letters: list[DeadLetter] = Field(default_factory=list)
+
+
+class Evaluation(EvaluationStatus):
+    """All that is known of an evaluation. `callbacks`: who waits to be told, the newest first."""
+
     callbacks: list[CallbackState] = Field(default_factory=list)
 
 
@@ -150,13 +155,18 @@ def of_summary(item: Summary) -> EvaluationSummary:
 
 
 def evaluation(tenant: str, evaluation_id: str, found: Detail) -> Evaluation:
+    asked = list(map(_callback, found.callbacks))
+    return Evaluation(**dict(status(tenant, evaluation_id, found)), callbacks=asked)
+
+
+def status(tenant: str, evaluation_id: str, found: Detail) -> EvaluationStatus:
     announced, deadline, card = found.announced_at, found.deadline_ms, found.card
     now = time.time_ns() // 1_000_000
     waiting = max(0, now - announced) / 1000 if announced is not None else 0.0
     receipt = None
     if card is not None and card["proof"] is not None:
         receipt = Receipt(record_digest=card["record_digest"], ledger=card["ledger"], proof=json.loads(card["proof"]))
-    return Evaluation(
+    return EvaluationStatus(
         evaluation_id=evaluation_id,
         tenant=tenant or None,
         state=found.state,
@@ -180,7 +190,6 @@ def evaluation(tenant: str, evaluation_id: str, found: Detail) -> Evaluation:
             )
             for letter in found.letters
         ],
-        callbacks=list(map(_callback, found.callbacks)),
     )
 
 

@@ -23,7 +23,7 @@ class CallbackMessage(BaseModel):
         description="The evaluation has a record, or the request was refused after it had been accepted."
     )
     timestamp: str = Field(description="When that was found.")
-    data: shapes.Evaluation = Field(description="The evaluation as it stands when this is sent.")
+    data: shapes.EvaluationStatus = Field(description="The evaluation as it stands when this is sent.")
 
 
 def message(due: Due, found: Detail | None) -> bytes:
@@ -31,13 +31,13 @@ def message(due: Due, found: Detail | None) -> bytes:
     if found is None:
         state: Literal["dead_letter", "committed"] = "dead_letter" if due.event == DEAD_LETTER else "committed"
         name, tenant = due.evaluation_id, due.tenant or None
-        data = shapes.Evaluation(evaluation_id=name, tenant=tenant, state=state, requested_at=None)
+        data = shapes.EvaluationStatus(evaluation_id=name, tenant=tenant, state=state, requested_at=None)
     else:
-        data = shapes.evaluation(due.tenant, due.evaluation_id, found)
+        data = shapes.status(due.tenant, due.evaluation_id, found)
     made = CallbackMessage.model_validate(
         {"type": due.event, "timestamp": rfc3339(due.event_at), "data": data.model_dump()}
     )
-    return made.model_dump_json(exclude={"data": {"callbacks"}}).encode()
+    return made.model_dump_json().encode()
 
 
 def message_id(due: Due) -> str:
