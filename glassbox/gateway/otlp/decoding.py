@@ -173,7 +173,7 @@ def _of_json(body: bytes, budget: Iterator[int]) -> Iterator[Read]:
     if not isinstance(value, dict):
         raise Malformed("must be a JSON object")
     for resource_spans in _objects("resourceSpans", value, budget):
-        named = _attributes(_parsed(resource_spans.get("resource") or {}, Resource(), "resource").attributes)
+        named = _attributes(_parsed(resource_spans.get("resource", {}), Resource(), "resource").attributes)
         for scope_spans in _objects("scopeSpans", resource_spans, budget):
             for each in _objects("spans", scope_spans, budget):
                 ids = {name: _base64(each.get(name)) for name in ("traceId", "spanId", "parentSpanId")}
@@ -182,7 +182,9 @@ def _of_json(body: bytes, budget: Iterator[int]) -> Iterator[Read]:
 
 
 def _objects(name: str, value: Mapping[str, Any], budget: Iterator[int]) -> Iterator[dict[str, Any]]:
-    items = value.get(name) or []
+    items = value.get(name)
+    if items is None:
+        return
     if not isinstance(items, list):
         raise Malformed(f"{name}: must be a list")
     for item in items:

@@ -86,15 +86,16 @@ class Holding:
             self._wait(key, held, self._patience.until(held.spans, held.first, now))
 
     def due(self, now: float) -> Iterator[tuple[Key, HeldTrace]]:
-        """The traces that have been waited for long enough. They stay until they are dropped."""
+        """The traces that have been waited for long enough, each once. They stay until they are dropped."""
         while self._due and self._due[0][0] <= now:
             _, order, key = heapq.heappop(self._due)
             if (held := self._held.get(key)) is None:
                 continue
-            if held.until > now:
-                heapq.heappush(self._due, (held.until, order, key))
-            else:
+            if held.until <= now:
+                held.until = math.inf
                 yield key, held
+            elif held.until < math.inf:
+                heapq.heappush(self._due, (held.until, order, key))
 
     def all(self) -> Iterable[tuple[Key, HeldTrace]]:
         return list(self._held.items())
@@ -102,7 +103,6 @@ class Holding:
     def again(self, key: Key, at: float) -> None:
         """A trace that was due is due once more, at `at`."""
         if (held := self._held.get(key)) is not None:
-            held.until = math.inf
             self._wait(key, held, at)
 
     def next_due(self) -> float | None:
