@@ -49,15 +49,16 @@ async def judge_into(
     policies: Mapping[str, Policy],
     policy: str,
     replaced: Mapping[str, Judge],
+    now: int = NOW,
 ) -> None:
     """Judge requests and put their records on the folder's ledger. `replaced`: judges by kind in place of the real
-    ones."""
+    ones. `now`: when the first was asked for, in ms."""
     settings = settings_of(folder)
     vault = EvidenceVault(evidence_store(settings))
     ledger = MerkleLog.committer(settings.ledger_path, settings.signing_key())
     judges = {kind: replaced.get(kind) or make_judge(kind, client) for kind in policies[policy].kinds()}
     needs = {**NEEDS, **{kind: own.needs for kind, own in own_judges([policies[policy]]).items()}}
-    outbox, windows, records = MemoryOutbox(now=NOW), dict[str, Any](), list[dict[str, Any]]()
+    outbox, windows, records = MemoryOutbox(now=now), dict[str, Any](), list[dict[str, Any]]()
     key, rules = settings.id_key(), settings.documents()
     intake = Intake(outbox, vault, policies, policy, needs, key, Admission(NoBacklog()), Shares(1000, 1000, 1), rules)
     requested = Feed(REQUESTS)
@@ -77,7 +78,7 @@ async def judge_into(
             records.append(emission.record)
     for kept in {record["policy_digest"] for record in records}:
         document = next(each.document for each in policies.values() if each.digest == kept)
-        await ledger.register_policy(document, rfc3339(NOW))
+        await ledger.register_policy(document, rfc3339(now))
     await ledger.append(records)
     await ledger.close()
     await vault.close()
@@ -92,6 +93,7 @@ def judged(
     faults: Faults = NO_FAULTS,
     connect: Callable[[Endpoint, bytes], EndpointClient] = EndpointClient,
     replaced: Callable[[EndpointClient], Mapping[str, Judge]] = lambda client: {},
+    now: int = NOW,
 ) -> Path:
     """A data folder in which requests were judged."""
 
@@ -99,7 +101,7 @@ def judged(
         settings = settings_of(folder)
         async with LexicalServer(faults=faults) as server:
             client = connect(settings.endpoint(server.url), settings.id_key())
-            await judge_into(folder, requests, client, load_policies(policies), policy, replaced(client))
+            await judge_into(folder, requests, client, load_policies(policies), policy, replaced(client), now)
             await client.close()
 
     asyncio.run(judge())

@@ -3,7 +3,7 @@
 import { h, replace, unseen } from "./dom.js";
 import { foreign, longText, plainText, visible } from "./foreign.js";
 import { apart, offsets, pieces } from "./spans.js";
-import { VERDICTS, count, plain } from "./words.js";
+import { VERDICTS, plain } from "./words.js";
 
 const ENTITY_WORDS = { novel: "not in the sources", near_miss: "differs from the sources" };
 const RELATION_WORDS = {
@@ -146,7 +146,7 @@ function sourceColumn(evidence) {
   const element = h(
     "section",
     { class: "source-side", "aria-labelledby": "passages" },
-    h("h2", { id: "passages" }, "Passages", h("span", { class: "quiet" }, passages.length ? ` ${count(passages.length, "in the retriever's order", "in the retriever's order")}` : "")),
+    h("h2", { id: "passages" }, "Passages", h("span", { class: "quiet" }, passages.length ? ` ${passages.length}, in the retriever's order` : "")),
     passages.length ? h("ol", { class: "sources" }, list("passages", passages)) : h("p", { class: "quiet" }, "None were retrieved."),
     documents.length ? [h("h3", {}, "Source documents"), h("ol", { class: "sources" }, list("source_documents", documents))] : null,
   );

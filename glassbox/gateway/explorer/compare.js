@@ -55,8 +55,15 @@ export function showCompare(into, _rest, query, { signal, say }) {
 
 const FIELDS = ["provider", "model", "since", "until"];
 const prefixed = (side, name) => Object.fromEntries(FIELDS.map((each) => [name.toLowerCase() + each, side[each]]));
-const ofSide = (query, name) =>
-  Object.fromEntries(FIELDS.map((each) => [each, query.get(name.toLowerCase() + each) ?? ""]));
+const WEEK_MS = 7 * 86_400_000;
+
+/** What the address says of a side; where it says nothing of either, the week before last is A and the last one B. */
+function ofSide(query, name) {
+  const given = Object.fromEntries(FIELDS.map((each) => [each, query.get(name.toLowerCase() + each) ?? ""]));
+  if ([...query.keys()].length) return given;
+  const middle = Date.now() - WEEK_MS;
+  return name === "A" ? { ...given, since: iso(middle - WEEK_MS), until: iso(middle) } : { ...given, since: iso(middle) };
+}
 
 function sideForm(name) {
   const models = h("select", { name: "of" });

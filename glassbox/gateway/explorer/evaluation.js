@@ -8,7 +8,7 @@ import { foreign, plainText } from "./foreign.js";
 import { arithmetic, partsTable } from "./parts.js";
 import { proofPanel } from "./proofpanel.js";
 import { reviews, toSuite } from "./review.js";
-import { ageOf, count, modelName, plain, reason, short, stateWord } from "./words.js";
+import { ageOf, because, count, modelName, plain, short, stateWord } from "./words.js";
 
 export function showEvaluation(into, rest, query, tools) {
   const [id, part = ""] = rest;
@@ -34,6 +34,7 @@ export function showEvaluation(into, rest, query, tools) {
       draw(found, evidence);
     } catch (error) {
       if (error.name === "AbortError") return;
+      if (!(error instanceof Problem)) reportError(error);
       replace(into, h("h1", { tabindex: -1 }, error.code === "not_found" ? "There is no such evaluation" : "It cannot be shown"), h("p", { class: "notice bad", role: "alert" }, error.message), h("p", {}, h("a", { href: "#/" }, "All evaluations")));
     }
   }
@@ -116,7 +117,7 @@ function head(id, { state, scorecard, requested_at: at, waiting_for: waiting, de
       h("span", { class: "score-bar" }, bar(trust, { target: threshold, low: scorecard?.trust_low ?? null, high: scorecard?.trust_high ?? null, kind: scorecard?.outcome ?? "plain" }), h("span", { class: "quiet" }, `trust${threshold === null ? "" : `, threshold ${short(threshold)}`}`)),
       scorecard ? pill(scorecard.outcome) : h("span", { class: "pill none" }, stateWord(state)),
     ),
-    scorecard?.reasons.length ? h("p", { class: "because" }, "Because ", scorecard.reasons.map(reason).join("; "), ".") : null,
+    scorecard?.reasons.length ? h("p", { class: "because" }, `Because ${because(scorecard.reasons)}.`) : null,
     waiting.length ? h("p", { class: "quiet" }, `Waiting for ${waiting.map(({ kind }) => plain(kind)).join(", ")}.`) : null,
     letters.map((letter) => h("p", { class: "notice" }, `Dead letter ${letter.letter}: ${plain(letter.reason)}. `, foreign(letter.detail))),
     h(

@@ -9,7 +9,7 @@ import { count, plain, short } from "./words.js";
 export function partsTable(parts) {
   const heads = ["Part", "Score", "Target", ["Weight", "number"], "Method", "Cost", "Why"];
   const rows = parts.map((part) => [
-    h("span", {}, plain(part.part), h("br"), h("span", { class: "quiet" }, plain(part.judge))),
+    h("span", { class: "part-name" }, plain(part.part), h("br"), h("span", { class: "quiet" }, plain(part.judge))),
     score(part),
     target(part),
     part.weight ? h("span", { class: "figure" }, short(part.weight, 3)) : null,
@@ -37,7 +37,7 @@ function score(part) {
 function target(part) {
   if (part.meets_target === null) return part.target ? h("span", { class: "quiet figure" }, `> ${short(part.target)}`) : null;
   const [sign, word, kind] = part.meets_target ? ["✓", "met", "supported"] : ["✕", "missed", "unsupported"];
-  return h("span", {}, h("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign), ` ${word}`, part.target ? h("span", { class: "quiet figure" }, ` > ${short(part.target)}`) : null);
+  return h("span", {}, h("span", { class: "figure" }, h("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign), ` ${word}`), part.target ? h("span", { class: "quiet figure" }, ` > ${short(part.target)}`) : null);
 }
 
 function method({ method: made }) {

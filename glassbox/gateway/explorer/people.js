@@ -28,7 +28,7 @@ export function showPeople(into, _rest, _query, { signal }) {
   get("v1/agreement", {}, signal).then(
     ({ parts }) => {
       body.removeAttribute("aria-busy");
-      replace(body, parts.length ? agreement(parts) : h("div", { class: "empty" }, h("p", {}, "Nobody has reviewed anything yet."), h("p", { class: "quiet" }, "Open an evaluation and say whether a part is right.")));
+      replace(body, parts.length ? h("div", { class: "card" }, agreement(parts)) : h("div", { class: "empty" }, h("p", {}, "Nobody has reviewed anything yet."), h("p", { class: "quiet" }, "Open an evaluation and say whether a part is right.")));
     },
     (error) => error.name !== "AbortError" && replace(body, h("p", { class: "notice bad", role: "alert" }, error.message)),
   );

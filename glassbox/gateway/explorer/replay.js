@@ -51,7 +51,7 @@ function runList(runs) {
   ]);
   return [
     runs.length > 1 ? form : "",
-    table("Runs", ["System", "Suite", "Clean answers", ["Errors", "number"], "Started", "Live"], rows, { class: "cards" }),
+    h("div", { class: "card" }, table("Runs", ["System", "Suite", "Clean answers", ["Errors", "number"], "Started", "Live"], rows, { class: "cards" })),
   ];
 }
 
@@ -91,7 +91,7 @@ function changes({ changes: all, base, candidate }) {
   const rows = all.map((change) => {
     const [sign, kind] = VERDICTS[change.verdict] ?? ["=", "none"];
     return [
-      plain(change.metric),
+      change.metric,
       h("span", { title: change.reason }, h("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign), ` ${plain(change.verdict)}`),
       change.base,
       change.candidate,
@@ -111,9 +111,9 @@ const casesOf = ({ metric, cases, worse }) =>
   h(
     "details",
     {},
-    h("summary", {}, `${plain(metric)}: ${count(worse, "case")}`),
+    h("summary", {}, `${metric}: ${count(worse, "case")}`),
     table(
-      `Cases whose ${plain(metric)} got worse`,
+      `Cases whose ${metric} got worse`,
       ["Case", ["Base", "number"], ["Candidate", "number"], "Before", "After"],
       cases.map((each) => [foreign(each.case, { class: "mono" }), each.base, each.candidate, plain(each.before), plain(each.after)]),
       { class: "cards" },

@@ -56,7 +56,7 @@ function reviewLine({ part, agrees, reason, reviewer, created_at: at, state }) {
     {},
     h("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign),
     " ",
-    foreign(reviewer),
+    foreign(reviewer, { class: "mono" }),
     ` ${word} with `,
     h("b", {}, plain(part)),
     reason ? [": ", foreign(reason)] : null,

@@ -21,24 +21,28 @@ const STATES = {
   committed: "on the ledger",
   dead_letter: "ended without a record",
 };
+/** Codes of a record's reasons in words, what weighs most first. `parts` is a list of names. */
 const REASONS = {
-  veto: (part) => `${part} missed its target, which the policy makes a veto`,
-  review: (part) => `${part} missed its target, so a person should look`,
-  failed: (part) => `${part} could not be judged`,
+  veto: (parts, many) => `${parts} missed ${many ? "their targets" : "its target"}, which the policy makes a veto`,
   below_threshold: () => "trust is below the threshold",
-  beyond_reach: () => "trust stays below the threshold even at its upper bound",
-  low_coverage: () => "too little of it could be scored",
+  beyond_reach: () => "trust stays below it even at its upper bound",
+  failed: (parts) => `${parts} could not be judged`,
   no_scored_part: () => "nothing of it could be scored",
+  low_coverage: () => "too little of it could be scored",
   abstained: () => "the answer abstains",
+  review: (parts, many) => `${parts} missed ${many ? "their targets" : "its target"}, so a person should look`,
 };
 
 export const plain = (code) => code.replaceAll("_", " ");
 export const stateWord = (state) => STATES[state] ?? plain(state);
 
-/** `CODE` or `CODE:part` of a record in words. */
-export function reason(code) {
-  const [kind, part] = code.split(":");
-  return REASONS[kind]?.(plain(part ?? "")) ?? plain(code);
+/** The reasons of a record, each `CODE` or `CODE:part`, in words. */
+export function because(reasons) {
+  const named = new Map();
+  for (const [code, part] of reasons.map((each) => each.split(":")))
+    named.set(code, [...(named.get(code) ?? []), ...(part ? [plain(part)] : [])]);
+  const order = [...Object.keys(REASONS).filter((code) => named.has(code)), ...[...named.keys()].filter((code) => !(code in REASONS))];
+  return order.map((code) => REASONS[code]?.(named.get(code).join(", "), named.get(code).length > 1) ?? plain(code)).join("; ");
 }
 
 /** A figure of 6 places to as many as are read at a glance; the whole stands in a title. */
