@@ -71,7 +71,7 @@ class Acl:
 
 def access(own_kinds: Iterable[str] = ()) -> dict[str, Access]:
     """User -> what it needs: the roles, then `client` (`submit`, `watch`, `dead-letters list`) and `operator`
-    (`topics`, `policy register`, `replay submit`, `dead-letters redrive` and `discard`)."""
+    (`topics`, `policy register`, `replay submit`, `ledger rebuild`, `dead-letters redrive` and `discard`)."""
     own_kinds = tuple(own_kinds)
     kinds = (*KINDS, *own_kinds)
     lanes = {kind: (judge_topic(kind), judge_topic(kind, bulk=True)) for kind in kinds}
@@ -93,7 +93,13 @@ def access(own_kinds: Iterable[str] = ()) -> dict[str, Access]:
         "catalogue": Access(group("catalogue"), (REQUESTS, RESULTS, SCORECARDS, *answers), ()),
         "gateway": Access(group("gateway"), (), (REQUESTS,)),
         "client": Access(READER_GROUP, answers, asked, checks=False),
-        "operator": Access(READER_GROUP, answers, (*asked, SCORECARDS, DEAD_LETTERS), topics(own_kinds)),
+        "operator": Access(
+            # scorecards: for `ledger rebuild`, policies that are not configured any more
+            READER_GROUP,
+            (*answers, SCORECARDS),
+            (*asked, SCORECARDS, DEAD_LETTERS),
+            topics(own_kinds),
+        ),
     }
 
 

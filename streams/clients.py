@@ -114,6 +114,8 @@ def _offsets(consumer: Consumer, where: TopicPartition) -> tuple[int, int]:
 
 _QUIET_S = 0.5
 """The embedded broker says that a partition ends within its last batch; what comes beyond, comes at once."""
+SURE_QUIET_S = 3.0
+"""For who would rather wait than lack something."""
 
 
 def read_all(broker: Broker, topic: Topic, patience_s: float = 30, quiet_s: float = _QUIET_S) -> Iterator[Message]:

@@ -28,8 +28,6 @@ app = typer.Typer(no_args_is_help=True, help="The catalogue: what readers find s
 _BATCH = 500
 _AGAIN_S = 1.0
 _PRUNE_S = 3600.0
-_QUIET_S = 3.0
-"""A catalogue that lacks something is worse than one that comes a little later."""
 
 
 @app.callback()
@@ -66,13 +64,13 @@ def rebuild() -> None:
 def refill(broker: Broker, database: Database, projection: Projection) -> Iterator[int]:
     """Empty the catalogue and fill it from the topics; yields how many messages have been read."""
     from glassbox.catalogue.writing import forget
-    from streams.clients import read_all
+    from streams.clients import SURE_QUIET_S, read_all
 
     database.migrate()
     forget(database, open_only=False)
     read = 0
     for topic in _topics():
-        messages = iter(read_all(broker, topic, quiet_s=_QUIET_S))
+        messages = iter(read_all(broker, topic, quiet_s=SURE_QUIET_S))
         while some := list(islice(messages, _BATCH)):
             _write(database, projection, _records(some))
             read += len(some)

@@ -1,17 +1,25 @@
-"""`glassbox ledger`: a copy of the Merkle log while it is written, back from the copy, and whether either is whole."""
+"""`glassbox ledger`: a copy of the Merkle log while it is written, the log back from it and from the receipts, and
+whether it is whole."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassbox.cli.errors import FINDING, FINE
+from glassbox.cli.errors import FINDING, FINE, CommandError
 
 if TYPE_CHECKING:
+    from glassbox.cli.progress import Progress
+    from glassbox.settings import Settings
     from ledger.audit import Audit
+    from ledger.port import Receipt
+    from ledger.rebuild import Rebuilt
+    from streams.clients import Broker
 
 app = typer.Typer(no_args_is_help=True, help="The Merkle log: back it up, restore it, audit it.")
 
@@ -42,9 +50,33 @@ def restore(
     from glassbox.settings import Settings
 
     _copy(folder, Settings.load().make_data_dir() / "ledger")
+    print("before a committer starts: `glassbox ledger rebuild` puts back what came after the copy")
+
+
+@app.command()
+def rebuild(
+    key: Annotated[list[str] | None, typer.Option(help="A verifier key that signed before the present one.")] = None,
+) -> None:
+    """Put back what the log lacks from glassbox.receipts, in the order in which it stood, so that it is the log that
+    signed the checkpoints which others keep. Exit 1 where some record has no receipt.
+
+    Run it before a committer starts. Without a copy the whole log is made from the receipts.
+
+    Example: glassbox ledger restore /backup/2026-01-31 && glassbox ledger rebuild
+    """
+    from glassbox.settings import Settings
+
+    made = asyncio.run(_rebuilt(Settings.load(), key or []))
+    print(f"{made.added} records put back from their receipts, {made.size} stand")
+    if made.unproven:
+        print(f"{made.unproven} receipts are of another log, or signed by a key that was not named (--key)")
+    if made.size >= made.signed:
+        sys.exit(FINE)
     print(
-        "what came after the copy is on glassbox.scorecards: docs/operations.md says how the committer takes it again"
+        f"record {made.size} has no receipt, and a checkpoint of {made.signed} records was signed: what follows comes "
+        "back in another order, and who kept that checkpoint sees a fork (docs/operations.md)"
     )
+    sys.exit(FINDING)
 
 
 @app.command()
@@ -63,6 +95,65 @@ def audit(
     made = _audited(folder or Settings.load().ledger_path, key or [], earlier or [])
     print(_said(made))
     sys.exit(FINE if made.problem is None else FINDING)
+
+
+async def _rebuilt(settings: Settings, keys: list[str]) -> Rebuilt:
+    from glassbox.cli.progress import Progress
+    from ledger.checkpoint import VerifierKey
+    from ledger.merkle_log import MerkleLog
+    from ledger.rebuild import rebuild
+
+    if not settings.signing_key_path.exists():
+        raise CommandError(f"{settings.signing_key_path} is not there: put back the key that signed the log first")
+    signer, broker = settings.signing_key(), settings.broker()
+    known = {policy.digest: policy.document for policy in settings.policies().values()}
+    log = await asyncio.to_thread(MerkleLog.committer, settings.ledger_path, signer)
+    try:
+        with Progress("receipts read") as progress:
+            receipts = _receipts(broker, progress)
+            vouching = [signer.verifier, *(VerifierKey.parse(each) for each in keys)]
+            return await rebuild(log, vouching, receipts, lambda digest: known.get(digest) or _policy(broker, digest))
+    finally:
+        await log.close()
+
+
+def _receipts(broker: Broker, progress: Progress) -> Iterator[Receipt]:
+    """What stands on glassbox.receipts; what is no receipt is passed over."""
+    from pydantic import ValidationError
+
+    from glassbox.contract import events
+    from ledger.port import Receipt
+    from streams.clients import SURE_QUIET_S, read_all
+    from streams.topics import RECEIPTS
+
+    for number, message in enumerate(read_all(broker, RECEIPTS, quiet_s=SURE_QUIET_S), 1):
+        progress.update(number)
+        try:
+            said = events.Receipt.model_validate_json(message.value() or b"", extra="ignore")
+        except ValidationError:
+            continue
+        yield Receipt("exists", said.record, said.record_digest, said.ledger, said.proof)
+
+
+def _policy(broker: Broker, digest: str) -> dict[str, Any] | None:
+    """A policy that is not configured any more, as it was registered."""
+    from pydantic import ValidationError
+
+    from glassbox.contract.canonical import canonical, sha256_hex
+    from glassbox.contract.events import ENTRY, PolicyRegistration
+    from streams.clients import read_all
+    from streams.topics import SCORECARDS
+
+    for message in read_all(broker, SCORECARDS):
+        if b'"policy"' not in (message.value() or b""):
+            continue
+        try:
+            entry = ENTRY.validate_json(message.value() or b"", extra="ignore")
+        except ValidationError:
+            continue
+        if isinstance(entry, PolicyRegistration) and sha256_hex(canonical(dict(entry.policy))) == digest:
+            return dict(entry.policy)
+    return None
 
 
 def _copy(source: Path, target: Path) -> None:
