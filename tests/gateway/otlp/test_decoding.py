@@ -8,37 +8,15 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from google.protobuf.json_format import ParseDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from glassbox.gateway.otlp import decoding
 from glassbox.gateway.otlp.decoding import JSON, MAX_SPANS, PROTOBUF, Malformed, Span, TooMany, inflate, spans
 from glassbox.gateway.otlp.traces import judged, node
 from tests.gateway.otlp import exports
 from tests.gateway.otlp.exports import export, span
-
-
-def binary(body: bytes) -> bytes:
-    """The same export in Protobuf."""
-    value = json.loads(body)
-    for resource_spans in value["resourceSpans"]:
-        for scope_spans in resource_spans["scopeSpans"]:
-            for each in scope_spans["spans"]:
-                for name in ("traceId", "spanId", "parentSpanId"):
-                    if name in each:
-                        each[name] = decoding._base64(each[name])
-    made: bytes = ParseDict(value, ExportTraceServiceRequest()).SerializeToString()
-    return made
-
-
-def field(number: int, content: bytes) -> bytes:
-    size, length = b"", len(content)
-    while length > 127:
-        size += bytes([length & 127 | 128])
-        length >>= 7
-    return bytes([number << 3 | 2]) + size + bytes([length]) + content
+from tests.gateway.otlp.wire import binary, field
 
 
 @pytest.mark.parametrize("made", [exports.langchain(), exports.otel(as_json=False), exports.openllmetry()])
