@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -11,7 +13,7 @@ from glassbox.contract.canonical import canonical
 from glassbox.contract.record import record_digest
 from streams.access import group
 from streams.admin import create_topics
-from streams.clients import read_all
+from streams.clients import BrokerError, read_all
 from streams.topics import CLOSED, SCORECARDS
 from tests.faults.gates import Gate, Gates
 from tests.kafka import Kafka
@@ -20,36 +22,60 @@ from tests.pipeline import until
 pytestmark = pytest.mark.timeout(600)
 
 NOT_YET = {
-    KafkaError.NON_EMPTY_GROUP,
+    KafkaError.NON_EMPTY_GROUP,  # the broker believes in a member that died until its session ends
     KafkaError.NOT_COORDINATOR,  # a broker was away just before, and another looks after the group
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
 }
+GONE = {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNKNOWN_TOPIC_OR_PART}
+"""What somebody hears who asks again after a time-out, where it had been done."""
 
 
-def forget_position(kafka: Kafka, role: str) -> None:
-    """A role reads its topic from the beginning when it starts again. Its group must be empty: the broker believes in
-    a member that died until its session ends."""
+def delete(what: str, ask: Callable[[], Mapping[str, Future[None]]]) -> None:
+    """Ask until it is done: brokers may just have been away."""
 
-    def forgotten() -> bool:
-        (done,) = kafka.admin.delete_consumer_groups([group(role)]).values()
+    def deleted() -> bool:
+        (done,) = ask().values()
         try:
             done.result()
         except KafkaException as error:
-            if error.args[0].code() not in NOT_YET:
+            code = error.args[0].code()
+            if code not in NOT_YET | GONE:
                 raise
-            return False
+            return code in GONE
         return True
 
-    until(forgotten, 60, f"nobody is left in the group of {role}")
+    until(deleted, 120, f"{what} is deleted")
+
+
+def forget_position(kafka: Kafka, role: str) -> None:
+    """A role reads its topic from the beginning when it starts again. Its group must be empty."""
+    delete(f"the group of {role}", lambda: kafka.admin.delete_consumer_groups([group(role)]))
 
 
 def forget_closed_ids(kafka: Kafka) -> None:
     """A join that starts again knows of no evaluation that it was closed."""
-    (done,) = kafka.admin.delete_topics([CLOSED.name]).values()
-    done.result()
-    until(lambda: CLOSED.name not in kafka.admin.list_topics(timeout=10).topics, 60, "no closed id is known")
-    create_topics(kafka.broker, [CLOSED])
+
+    def known() -> bool:
+        try:
+            return CLOSED.name in kafka.admin.list_topics(timeout=10).topics
+        except KafkaException:
+            return True
+
+    delete("the topic of closed ids", lambda: kafka.admin.delete_topics([CLOSED.name]))
+    until(lambda: not known(), 120, "no closed id is known")
+
+    def made() -> bool:
+        try:
+            create_topics(kafka.broker, [CLOSED])
+        except BrokerError:
+            return False
+        return True
+
+    until(made, 120, "the topic of closed ids is there again")
 
 
 def test_scorecards_from_the_start_into_an_empty_ledger(gates: Gates, gate: Gate, one_broker: Kafka) -> None:
