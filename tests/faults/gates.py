@@ -425,7 +425,7 @@ class Gate:
         while left:
             assert time.monotonic() < last + stalled_s, f"something is left to do: {self.state()}"
             self.gates.revive()
-            time.sleep(0.05)
+            time.sleep(0.2)
             now = self.gates.left()
             if now != left:
                 last, left = time.monotonic(), now
