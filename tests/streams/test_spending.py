@@ -140,6 +140,19 @@ def test_the_announcement_closes_what_it_opens(cause: str, before: tuple[str, ..
     assert record["evidence_digest"] == evidence_digest({})
 
 
+def test_a_request_that_was_announced_to_judges_is_judged_though_the_budget_is_spent_when_it_comes_again() -> None:
+    """Intake died before it acknowledged; the day's tokens were spent meanwhile, by these very judges perhaps."""
+    first = announced()
+    window, _ = step(None, first, T0)
+    again = first.model_copy(update={"kinds": (), "skipped": "budget_spent", "intake_run": "f" * 16})
+    window, emission = step(window, again, T0 + 1)
+    assert emission is None
+    for kind in first.kinds:
+        window, emission = step(window, judged(kind), T0 + 2)
+    assert isinstance(emission, Card)
+    assert {part["state"] for part in emission.record["parts"]} == {"scored"}
+
+
 SOME = """
 [[sampling]]
 tenant = "sampled"
