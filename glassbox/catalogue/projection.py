@@ -73,6 +73,12 @@ class Card:
     def scores(self) -> dict[str, int]:
         return {row["judge"]: millionths(row["score"]) for row in self.record["judges"] if row["score"] is not None}
 
+    @property
+    def parts(self) -> dict[str, int]:
+        """JUDGE/PART -> millionths."""
+        rows = (row for row in self.record["parts"] if row["score"] is not None)
+        return {f"{row['judge']}/{row['part']}": millionths(row["score"]) for row in rows}
+
 
 @dataclass(frozen=True)
 class Evaluation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,11 +14,22 @@ from sqlalchemy import Connection, RowMapping, Select, and_, func, select, tuple
 from glassbox.catalogue import schema
 from glassbox.catalogue.database import Database
 from glassbox.catalogue.projection import CARD, RECEIPT
+from glassbox.catalogue.statistics import Span, Statistics, statistics
+from glassbox.dossier.arithmetic import weakest
 from streams.topics import REQUESTS, SCORECARDS
 
 Row = RowMapping
 """Column name -> value."""
 State = Literal["accepted", "judging", "scored", "committed", "dead_letter"]
+Order = Literal["newest", "oldest", "lowest_trust", "highest_trust"]
+
+_ORDERS: Mapping[Order, tuple[str, bool]] = {
+    "newest": ("requested_at", True),
+    "oldest": ("requested_at", False),
+    "lowest_trust": ("trust", False),
+    "highest_trust": ("trust", True),
+}
+"""Column, and whether its largest value comes first."""
 
 _ENDS = (REQUESTS.name, SCORECARDS.name)
 """A dead letter of these topics ends its evaluation; one of another is a diagnosis (DESIGN §4.1 rule 12)."""
@@ -33,7 +44,8 @@ class CursorError(ValueError):
 @dataclass(frozen=True)
 class Filter:
     """Which evaluations of a tenant; None leaves all. Times in ms, `since` inclusive, `until` exclusive. With `judge`
-    those whose judge scored under `below` millionths, the lowest score first; else the newest request first."""
+    those whose judge scored under `below` millionths, the lowest score first; else in `order`, by trust those that have
+    a trust score."""
 
     outcome: str | None = None
     provider: str | None = None
@@ -43,15 +55,19 @@ class Filter:
     until: int | None = None
     judge: str | None = None
     below: int = 1_000_001
+    order: Order = "newest"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One line of a list: a row of the table of evaluations, and what state it is in."""
+    """One line of a list: a row of the table of evaluations, and what state it is in. `weakest`: of the record's parts
+    the one that needs a look first. `policy`: canonical. Each None where it is not known, or nothing is wrong."""
 
     row: Row
     state: State
     score: int | None = None
+    weakest: Mapping[str, Any] | None = None
+    policy: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -114,16 +130,12 @@ class Catalogue:
             shown = rows[:limit]
             open_ids = [row["evaluation_id"] for row in shown if row["rank"] > CARD]
             ended, announced = _of_open(connection, tenant, open_ids)
-        items = [
-            Summary(
-                row, _state(row, row["evaluation_id"] in ended, row["evaluation_id"] in announced), row.get("score")
-            )
-            for row in shown
-        ]
+            states = [_state(row, row["evaluation_id"] in ended, row["evaluation_id"] in announced) for row in shown]
+            items = _summaries(connection, tenant, shown, states)
         return Page(items, _cursor(shown[-1], wanted) if len(rows) > limit else None)
 
-    def committed_since(self, tenant: str, seq: int, limit: int) -> list[tuple[int, Row]]:
-        """The next evaluations of a tenant that were found committed after number `seq`: (number, row)."""
+    def committed_since(self, tenant: str, seq: int, limit: int) -> list[tuple[int, Summary]]:
+        """The next evaluations of a tenant that were found committed after number `seq`: (number, summary)."""
         feed, rows = schema.feed, schema.evaluations
         statement = (
             select(feed.c.seq, rows)
@@ -133,12 +145,18 @@ class Catalogue:
             .limit(limit)
         )
         with self._database.reading() as connection:
-            return [(row["seq"], row) for row in connection.execute(statement).mappings()]
+            found = connection.execute(statement).mappings().all()
+            numbers = [row["seq"] for row in found]
+            return list(zip(numbers, _summaries(connection, tenant, found, ["committed"] * len(found)), strict=True))
 
     def newest_seq(self) -> int:
         """The number of the evaluation that was found committed last; 0 before the first."""
         with self._database.reading() as connection:
             return connection.execute(select(func.max(schema.feed.c.seq))).scalar() or 0
+
+    def statistics(self, span: Span, bucket_ms: int) -> Statistics:
+        """Over a span, the trend in buckets of so many ms."""
+        return statistics(self._database, span, bucket_ms)
 
     def policy(self, digest: str) -> dict[str, Any] | None:
         """The registered policy with this digest."""
@@ -165,15 +183,15 @@ def page_statement(tenant: str, wanted: Filter, after: tuple[int, str] | None, l
     if wanted.until is not None:
         conditions.append(rows.c.requested_at < wanted.until)
     if wanted.judge is None:
-        order = tuple_(rows.c.requested_at, rows.c.evaluation_id)
+        name, descending = _ORDERS[wanted.order]
+        keys = rows.c[name], rows.c.evaluation_id
+        if name == "trust":
+            conditions.append(rows.c.trust.is_not(None))
         if after is not None:
-            conditions.append(order < tuple_(*after))
-        return (
-            select(rows)
-            .where(rows.c.tenant == tenant, *conditions)
-            .order_by(rows.c.requested_at.desc(), rows.c.evaluation_id.desc())
-            .limit(limit)
-        )
+            place, here = tuple_(*keys), tuple_(*after)
+            conditions.append(place < here if descending else place > here)
+        order = [key.desc() for key in keys] if descending else keys
+        return select(rows).where(rows.c.tenant == tenant, *conditions).order_by(*order).limit(limit)
     if after is not None:
         conditions.append(tuple_(scores.c.score, scores.c.evaluation_id) > tuple_(*after))
     shown = and_(
@@ -194,6 +212,24 @@ def page_statement(tenant: str, wanted: Filter, after: tuple[int, str] | None, l
 def _one(connection: Connection, table: Any, tenant: str, evaluation_id: str) -> Row | None:
     statement = select(table).where(table.c.tenant == tenant, table.c.evaluation_id == evaluation_id)
     return connection.execute(statement).mappings().one_or_none()
+
+
+def _summaries(connection: Connection, tenant: str, rows: Sequence[Row], states: Sequence[State]) -> list[Summary]:
+    """With what people look for first, from the records and their policies."""
+    cards, policies = schema.cards, schema.policies
+    ids = [row["evaluation_id"] for row in rows if row["record_digest"] is not None]
+    chosen = select(cards.c.evaluation_id, cards.c.record).where(
+        cards.c.tenant == tenant, cards.c.evaluation_id.in_(ids)
+    )
+    records = {name: json.loads(record) for name, record in connection.execute(chosen)} if ids else {}
+    digests = {row["policy_digest"] for row in rows} - {None}
+    cited = select(policies.c.digest, policies.c.policy).where(policies.c.digest.in_(digests))
+    known = {digest: json.loads(policy) for digest, policy in connection.execute(cited)} if digests else {}
+    made = []
+    for row, state in zip(rows, states, strict=True):
+        record, policy = records.get(row["evaluation_id"]), known.get(row["policy_digest"])
+        made.append(Summary(row, state, row.get("score"), weakest(record, policy) if record else None, policy))
+    return made
 
 
 def _callbacks(tenant: str, evaluation_id: str) -> Select[Any]:
@@ -257,9 +293,14 @@ def _state(row: Row | None, ended: bool, announced: bool) -> State:
     return "judging" if announced else "accepted"
 
 
+def _list(wanted: Filter) -> str:
+    """What its order is called in cursors."""
+    return wanted.order if wanted.judge is None else "score"
+
+
 def _cursor(row: Row, wanted: Filter) -> str:
-    name = "requested_at" if wanted.judge is None else "score"
-    text = json.dumps([name, row[name], row["evaluation_id"]], separators=(",", ":"))
+    value = row[_ORDERS[wanted.order][0]] if wanted.judge is None else row["score"]
+    text = json.dumps([_list(wanted), value, row["evaluation_id"]], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
@@ -268,11 +309,8 @@ def _position(cursor: str | None, wanted: Filter) -> tuple[int, str] | None:
         return None
     try:
         match json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))):
-            case ["requested_at" | "score" as name, int(number), str(evaluation_id)] if (
-                (name == "score") == (wanted.judge is not None)
-                and abs(number) < 2**62
-                and evaluation_id.isascii()
-                and "\0" not in evaluation_id
+            case [str(name), int(number), str(evaluation_id)] if (
+                name == _list(wanted) and abs(number) < 2**62 and evaluation_id.isascii() and "\0" not in evaluation_id
             ):
                 return number, evaluation_id
     except (ValueError, binascii.Error, RecursionError):

@@ -30,10 +30,13 @@ evaluations = Table(
     Column("outcome", String(16)),
     Column("trust", Integer),
     Column("coverage", Integer),
+    Column("parts", Text),  # JSON {"JUDGE/PART": score} of those that were scored; together, for statistics read all
     Index("evaluations_by_time", "tenant", "requested_at", "evaluation_id"),
     Index("evaluations_by_outcome", "tenant", "outcome", "requested_at", "evaluation_id"),
     Index("evaluations_by_model", "tenant", "model", "requested_at", "evaluation_id"),
     Index("evaluations_by_session", "tenant", "session", "requested_at", "evaluation_id"),
+    Index("evaluations_by_trust", "tenant", "trust", "evaluation_id"),
+    Index("evaluations_by_outcome_and_trust", "tenant", "outcome", "trust", "evaluation_id"),
 )
 
 cards = Table(  # apart from what lists read: a record with its proof is some kilobytes

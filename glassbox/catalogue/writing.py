@@ -122,6 +122,7 @@ def _evaluation(key: Key, evaluation: Evaluation) -> Row:
         "outcome": record.get("outcome"),
         "trust": millionths(trust) if trust is not None else None,
         "coverage": millionths(record["coverage"]) if card else None,
+        "parts": canonical(card.parts).decode() if card else None,
     }
 
 

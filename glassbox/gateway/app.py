@@ -1,6 +1,7 @@
 """The application: routes, who may use them, and what they answer."""
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from glassbox.catalogue.errors import CatalogueUnavailable
 from glassbox.catalogue.projection import millionths
-from glassbox.catalogue.reading import CursorError, Filter
+from glassbox.catalogue.reading import CursorError, Filter, Order
 from glassbox.gateway import bodies, shapes
 from glassbox.gateway.accepting import MAX_IDEMPOTENCY_KEY, Acceptor
 from glassbox.gateway.batch import Streamed, outcomes
@@ -31,17 +32,20 @@ from glassbox.gateway.pages import add_pages
 from glassbox.gateway.parts import WORD, AsyncCatalogue, EvaluationId, Parts, TenantQuery, moment
 from glassbox.gateway.problems import Problem, of_status
 from glassbox.gateway.proofs import bundle
+from glassbox.gateway.statistics import statistics_router
 from streams.tracing import about
 
 NDJSON = "application/x-ndjson"
 
 
 def no_unknown_parameter(request: Request) -> None:
-    """A filter that is misspelt must not pass for none. Raises `Problem`."""
+    """A filter that is misspelt must not pass for none, nor one of two that are given. Raises `Problem`."""
     known = get_flat_params(request.scope["route"].dependant)
     for name in request.query_params:
         if name not in {each.alias for each in known if isinstance(each.field_info, QueryParameter)}:
             raise Problem("invalid_parameter", "no such parameter", field=name)
+        if len(request.query_params.getlist(name)) > 1:
+            raise Problem("invalid_parameter", "is given more than once", field=name)
 
 
 def make_app(parts: Parts) -> FastAPI:
@@ -127,16 +131,22 @@ def make_app(parts: Parts) -> FastAPI:
                 description="Only where the judge scored under this figure, the lowest score first.",
             ),
         ] = None,
+        order: Annotated[
+            Order, Query(description="By trust: those that have a trust score. Not with `judge`, whose order it is.")
+        ] = "newest",
         cursor: Annotated[str | None, Query(max_length=512, pattern="^[A-Za-z0-9_-]+$")] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> Response:
         """Evaluations, the newest request first, page by page."""
         if below is not None and judge is None:
             raise Problem("invalid_parameter", "goes with judge", field="below")
-        wanted = Filter(outcome, provider, model, session, moment("since", since), moment("until", until), judge)
+        if judge is not None and order != "newest":
+            raise Problem("invalid_parameter", "a list by judge has its own order", field="order")
+        span = moment("since", since), moment("until", until)
+        wanted = Filter(outcome, provider, model, session, *span, judge, order=order)
         if below is not None:
             whole, _, places = below.partition(".")
-            wanted = Filter(**{**vars(wanted), "below": millionths(f"{whole}.{places:0<6}")})
+            wanted = replace(wanted, below=millionths(f"{whole}.{places:0<6}"))
         whose = caller.reads(tenant)
         try:
             page = await catalogue.ask(lambda c: c.page(whose, wanted, cursor, limit))
@@ -201,6 +211,7 @@ def make_app(parts: Parts) -> FastAPI:
         return StreamingResponse(followers.stream(whose, seq), media_type="text/event-stream")
 
     app.include_router(evidence_router(parts, Inspector(parts, catalogue)))
+    app.include_router(statistics_router(parts, catalogue))
     app.state.traces = TracesDoor(acceptor, gate.rates, limits, held_bytes)
     add_traces(app, app.state.traces, gate)
     app.openapi = lambda: document(app, parts.rules, gate.is_open)  # type: ignore[method-assign]

@@ -7,11 +7,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
-from glassbox.catalogue.reading import Row
+from glassbox.catalogue.reading import Summary
 from glassbox.gateway import metrics
 from glassbox.gateway.limits import Limits
 from glassbox.gateway.problems import Problem
-from glassbox.gateway.shapes import summary
+from glassbox.gateway.shapes import of_summary
 
 _LOOK_S = 0.5
 _PING_S = 15.0
@@ -24,7 +24,7 @@ class Committed(Protocol):
 
     async def newest_seq(self) -> int: ...
 
-    async def committed_since(self, tenant: str, seq: int, limit: int) -> list[tuple[int, Row]]: ...
+    async def committed_since(self, tenant: str, seq: int, limit: int) -> list[tuple[int, Summary]]: ...
 
 
 class Followers:
@@ -56,8 +56,8 @@ class Followers:
                 newest = await self._look()
                 if newest > seen:
                     found = await self._committed.committed_since(tenant, seq, _BATCH)
-                    for seq, row in found:
-                        yield _event(seq, row)
+                    for seq, item in found:
+                        yield _event(seq, item)
                     if found:
                         spoke = time.monotonic()
                     if len(found) == _BATCH:
@@ -80,5 +80,5 @@ class Followers:
         return self._newest
 
 
-def _event(seq: int, row: Row) -> str:
-    return f"id: {seq}\nevent: scorecard\ndata: {summary(row, 'committed').model_dump_json()}\n\n"
+def _event(seq: int, item: Summary) -> str:
+    return f"id: {seq}\nevent: scorecard\ndata: {of_summary(item).model_dump_json()}\n\n"

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import Path, Query
 
-from glassbox.catalogue.reading import Catalogue, Detail, Row
+from glassbox.catalogue.reading import Catalogue, Detail, Row, Summary
 from glassbox.contract.spending import Spending
 from glassbox.dossier.archive import Shelf
 from glassbox.gateway.accepting import Rules, Send
@@ -64,7 +64,7 @@ class AsyncCatalogue:
     async def newest_seq(self) -> int:
         return await self.ask(lambda catalogue: catalogue.newest_seq())
 
-    async def committed_since(self, tenant: str, seq: int, limit: int) -> list[tuple[int, Row]]:
+    async def committed_since(self, tenant: str, seq: int, limit: int) -> list[tuple[int, Summary]]:
         return await self.ask(lambda catalogue: list(catalogue.committed_since(tenant, seq, limit)))
 
     async def committed(self, tenant: str, evaluation_id: str) -> bool:

@@ -26,6 +26,18 @@ class Accepted(_Answer):
     status_url: str
 
 
+class Weakest(_Answer):
+    """The part of a scorecard that needs a look first: one that failed, else one that missed its target, else the one
+    that cost most trust."""
+
+    judge: str
+    part: str
+    state: Literal["scored", "not_applicable", "failed"]
+    score: str | None
+    meets_target: bool | None
+    cause: str | None
+
+
 class EvaluationSummary(_Answer):
     """An evaluation in a list. Figures are decimal strings with 6 places, null where there is none (yet)."""
 
@@ -37,6 +49,9 @@ class EvaluationSummary(_Answer):
     outcome: Outcome | None
     trust: str | None
     coverage: str | None
+    weakest: Weakest | None
+    threshold: str | None = Field(description="Of the trust score, by its policy.")
+    policy: str | None = Field(description="Its name.")
     model: dict[str, str | None] | None
     session: str | None = Field(description="Keyed digest of the session id, as on the record.")
     policy_digest: str | None
@@ -131,27 +146,26 @@ def figure(millionths: int | None) -> str | None:
     return None if millionths is None else f"{millionths // 1_000_000}.{millionths % 1_000_000:06d}"
 
 
-def summary(row: Row, state: State, score: int | None = None) -> EvaluationSummary:
-    model = {"provider": row["provider"], "name": row["model"]} if row["model"] is not None else None
+def of_summary(item: Summary) -> EvaluationSummary:
+    row, policy = item.row, item.policy or {}
     return EvaluationSummary(
         evaluation_id=row["evaluation_id"],
         tenant=row["tenant"] or None,
-        state=state,
+        state=item.state,
         requested_at=rfc3339(row["requested_at"]),
         closed_at=None if row["closed_at"] is None else rfc3339(row["closed_at"]),
         outcome=row["outcome"],
         trust=figure(row["trust"]),
         coverage=figure(row["coverage"]),
-        model=model,
+        weakest=item.weakest and Weakest(**{name: item.weakest[name] for name in Weakest.model_fields}),
+        threshold=policy.get("threshold"),
+        policy=policy.get("name"),
+        model={"provider": row["provider"], "name": row["model"]} if row["model"] is not None else None,
         session=row["session"],
         policy_digest=row["policy_digest"],
         supersedes=row["supersedes"],
-        judge_score=figure(score),
+        judge_score=figure(item.score),
     )
-
-
-def of_summary(item: Summary) -> EvaluationSummary:
-    return summary(item.row, item.state, item.score)
 
 
 def evaluation(tenant: str, evaluation_id: str, found: Detail) -> Evaluation:

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from glassbox.catalogue.database import Database
 from glassbox.catalogue.reading import Catalogue, Filter
+from glassbox.catalogue.statistics import MOST, Span
 from tests.postgres import Postgres, lacking
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
@@ -27,18 +28,20 @@ LISTS = {
     "time": Filter(since=START + 200_000, until=START + 600_000),
     "judge below": Filter(judge="semantic_faithfulness", below=300_000),
     "outcome and model": Filter(outcome="fail", model="model-3"),
+    "lowest trust": Filter(order="lowest_trust"),
+    "trust of outcome": Filter(order="highest_trust", outcome="review"),
 }
 
 
 EVALUATIONS = """
 INSERT INTO evaluations (tenant, evaluation_id, requested_at, rank, at, position, provider, model, session,
-                         policy_digest, record_digest, closed_at, outcome, trust, coverage)
+                         policy_digest, record_digest, closed_at, outcome, trust, coverage, parts)
 WITH RECURSIVE counted(n) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT n + 1 FROM counted WHERE n + 1 < {size})
 SELECT CASE WHEN n % 10 = 0 THEN 'other' ELSE 'acme' END, 'evaluation-' || (n * 7919 % {size}),
        {start} + n * (1000000 / {size}), 0, {start} + n, n, 'openai', 'model-' || (n % 7),
        'session-' || (n % ({size} / 50)), 'ab', 'cd', {start} + n,
        CASE n % 7 WHEN 3 THEN 'fail' WHEN 4 THEN 'review' WHEN 5 THEN 'incomplete' ELSE 'pass' END,
-       n * 7919 % 1000001, 1000000
+       n * 7919 % 1000001, 1000000, '{{{parts}}}'
 FROM counted
 """
 SCORES = """
@@ -49,7 +52,8 @@ SELECT tenant, evaluation_id, '{judge}', record_digest, trust * {factor} % 10000
 
 def fill(database: Database, size: int) -> None:
     database.migrate()
-    statements = [EVALUATIONS.format(size=size, start=START)]
+    parts = ",".join(f'"{judge}/part_{n}": {n}00000' for judge in JUDGES for n in (3, 7))
+    statements = [EVALUATIONS.format(size=size, start=START, parts=parts)]
     statements += [SCORES.format(judge=judge, factor=3 + n) for n, judge in enumerate(JUDGES)]
     for statement in (*statements, "ANALYZE"):
         with database.writing() as connection:
@@ -80,6 +84,10 @@ def ratios(databases: dict[int, Database]) -> None:
             f"{name:<18} {before:6.2f} ms of {SIZES[0]:,}, {after:6.2f} ms of {SIZES[1]:,}: {after / before:.1f} times"
         )
         assert after < 10 * before, name
+    began = time.perf_counter()
+    found = many.statistics(Span("acme", START, START + 1_000_000), 3_600_000)
+    print(f"statistics         {(time.perf_counter() - began) * 1000:6.0f} ms over {found.n:,} of {SIZES[1]:,}")
+    assert (found.n, len(found.parts)) == (MOST, 6)
 
 
 def test_pages_in_sqlite(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select, text
+from sqlalchemy import Select, select, text
 
 from glassbox.catalogue import schema
 from glassbox.catalogue.database import Database
 from glassbox.catalogue.errors import CatalogueError
 from glassbox.catalogue.projection import Changes, Unreadable, known_path
-from glassbox.catalogue.reading import Catalogue, CursorError, Detail, Filter
+from glassbox.catalogue.reading import Catalogue, CursorError, Detail, Filter, page_statement
 from glassbox.catalogue.writing import DAY_MS, forget, prune, write
 from streams.ports import Record
 from streams.topics import RESULTS, SCORECARDS
@@ -189,7 +189,13 @@ def test_filters(database: Database) -> None:
     one = catalogue.page("acme", Filter(judge="semantic_faithfulness"), None, 1)
     two = catalogue.page("acme", Filter(judge="semantic_faithfulness"), one.cursor, 10)
     assert [item.row["evaluation_id"] for item in (*one.items, *two.items)] == ["c", "a", "b"]
-    for cursor in ("", "!", "W10", "bnVsbA", one.cursor, "a" * 3000):
+    for order in ("oldest", "lowest_trust", "highest_trust"):
+        first = catalogue.page("acme", Filter(order=order), None, 1)
+        rest = catalogue.page("acme", Filter(order=order), first.cursor, 10)
+        names = "".join(item.row["evaluation_id"] for item in (*first.items, *rest.items))
+        assert names == {"oldest": "abcd", "lowest_trust": "cab", "highest_trust": "bac"}[order]
+    assert found(order="highest_trust", outcome="fail") == "ac"
+    for cursor in ("", "!", "W10", "bnVsbA", one.cursor, first.cursor, "a" * 3000):
         with pytest.raises(CursorError):
             catalogue.page("acme", Filter(), cursor, 1)
 
@@ -199,10 +205,26 @@ def test_a_follower_sees_each_committed_evaluation_once(database: Database) -> N
     start = catalogue.newest_seq()
     told(database, [receipt("b"), receipt("a", at=NOW + 90), receipt("c", tenant="other")])
     (first,) = catalogue.committed_since("acme", start, 10)
-    assert first[1]["evaluation_id"] == "b"
+    assert first[1].row["evaluation_id"] == "b"
     assert catalogue.committed_since("acme", first[0], 10) == []
     assert len(catalogue.committed_since("acme", 0, 10)) == 2
     assert len(catalogue.committed_since("acme", 0, 1)) == 1
+
+
+def test_a_summary_names_the_part_to_look_at_first(database: Database) -> None:
+    catalogue = told(
+        database, [receipt("a", faithfulness="0.500000", terminology="0.100000"), receipt("b"), request("c")]
+    )
+
+    def weakest() -> set[Any]:
+        items = catalogue.page("acme", Filter(), None, 10).items
+        return {(item.row["evaluation_id"], item.weakest and item.weakest["part"]) for item in items}
+
+    assert weakest() == {("c", None), ("b", None), ("a", "faithfulness")}
+    assert catalogue.committed_since("acme", 0, 1)[0][1].policy is None
+    told(database, [policy()])
+    (_, committed) = catalogue.committed_since("acme", 0, 1)[0]
+    assert committed.policy == POLICY.document
 
 
 def test_policy_and_checkpoint(database: Database) -> None:
@@ -269,6 +291,8 @@ PLANS = {
     "evaluations_by_outcome": Filter(outcome="fail"),
     "evaluations_by_model": Filter(model="m1"),
     "evaluations_by_session": Filter(session="33" * 32),
+    "evaluations_by_trust": Filter(order="lowest_trust"),
+    "evaluations_by_outcome_and_trust": Filter(order="highest_trust", outcome="fail"),
     "scores_by_score": Filter(judge="semantic_faithfulness", below=900_000),
 }
 
@@ -286,10 +310,11 @@ def test_a_page_is_read_along_an_index(database: Database, index: str, after: tu
 
 
 def plan(database: Database, wanted: Filter, after: tuple[int, str] | None) -> str:
-    """The database's own words for how it reads a page."""
-    from glassbox.catalogue.reading import page_statement
+    return explained(database, page_statement("acme", wanted, after, 50))
 
-    statement = page_statement("acme", wanted, after, 50)
+
+def explained(database: Database, statement: Select[Any]) -> str:
+    """The database's own words for how it answers."""
     compiled = statement.compile(database.engine, compile_kwargs={"literal_binds": True})
     with database.reading() as connection:
         if not database.sqlite:  # a handful of rows is read quicker without an index

@@ -68,6 +68,7 @@ OPERATIONS = [
     ("GET", "/v1/evaluations/{evaluation_id}"),
     ("GET", "/v1/evaluations/{evaluation_id}/proof"),
     ("GET", "/v1/evaluations/{evaluation_id}/evidence"),
+    ("GET", "/v1/statistics"),
     ("GET", "/v1/checkpoint"),
     ("GET", "/v1/events"),
 ]
