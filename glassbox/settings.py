@@ -127,6 +127,7 @@ class Settings(BaseSettings):
     gateway_port: Annotated[int, Field(ge=0, le=65535)] = 0
     gateway_max_bytes: Annotated[int, Field(ge=2 * 1024 * 1024)] = 64 * 1024 * 1024
     gateway_max_requests: Annotated[int, Field(ge=1, le=65536)] = 256
+    gateway_trace_wait_s: Annotated[float, Field(gt=0, le=900, allow_inf_nan=False)] = 120.0
     api_keys_file: Path | None = None
     oidc_issuer: str | None = None
     oidc_audience: str | None = None

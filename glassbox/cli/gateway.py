@@ -45,7 +45,9 @@ async def run_gateway(settings: Settings) -> int:
     gatekeeper = gatekeeper_of(settings)
     for difference in await asyncio.to_thread(check_topics, broker, needs.topics, production=settings.production):
         log.warning("%s", difference)
-    limits = Limits(settings.gateway_max_bytes, settings.gateway_max_requests)
+    limits = Limits(
+        settings.gateway_max_bytes, settings.gateway_max_requests, trace_quiet_s=settings.gateway_trace_wait_s
+    )
     callbacks = Callbacks(settings.callback_rules(), CallbackKeys(CallbackKeyFile(settings.callback_keys_path)))
     rules = Rules(frozenset(settings.policies()), settings.documents(), settings.id_key(), callbacks)
     async with AsyncExitStack() as resources:

@@ -11,6 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from glassbox.catalogue.database import Database
 from glassbox.cli.catalogue import projection_of, refill
@@ -86,6 +89,32 @@ def test_a_batch_and_a_follower(door: Door) -> None:
                 seen.add(json.loads(line.removeprefix("data: "))["evaluation_id"])
             if len(seen & {f"batch-{n}" for n in range(20)}) == 20:
                 break
+
+
+def test_an_application_that_is_traced_is_judged(door: Door) -> None:
+    exporter = OTLPSpanExporter(f"{door.client.base_url}/v1/traces")
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    asked = request("unused")
+    with provider.get_tracer("app").start_as_current_span("rag") as root:
+        root.set_attributes({"openinference.span.kind": "CHAIN", "input.value": asked["query"]})
+        root.set_attributes({"output.value": asked["answer"], "session.id": "a-session"})
+        with provider.get_tracer("app").start_as_current_span("retrieve") as retrieve:
+            retrieve.set_attribute("openinference.span.kind", "RETRIEVER")
+            for n, text in enumerate(asked["retrieved_passages"]):
+                retrieve.set_attribute(f"retrieval.documents.{n}.document.content", text)
+        with provider.get_tracer("app").start_as_current_span("chat") as chat:
+            chat.set_attributes({"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai"})
+            chat.set_attribute("gen_ai.request.model", "gpt-traced")
+    provider.shutdown()
+
+    def items() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = door.client.get(URL, params={"model": "gpt-traced"}).json()["items"]
+        return found
+
+    until(lambda: bool(items()), 60, "the trace's evaluation is there")
+    door.committed(items()[0]["evaluation_id"])
+    assert (items()[0]["outcome"], items()[0]["session"] is not None) == ("pass", True)
 
 
 def test_a_request_that_ends_as_a_dead_letter(door: Door) -> None:
