@@ -71,6 +71,7 @@ OPERATIONS = [
     ("GET", "/v1/statistics"),
     ("GET", "/v1/checkpoint"),
     ("GET", "/v1/events"),
+    ("POST", "/v1/traces"),
 ]
 
 
