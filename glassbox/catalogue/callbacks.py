@@ -20,8 +20,6 @@ from streams.topics import REQUESTS, SCORECARDS
 COMMITTED, DEAD_LETTER = "evaluation.committed", "evaluation.dead_letter"
 """What a callback tells: the evaluation has a record, or the request ended as a dead letter."""
 
-LEASE_MS = 60_000
-"""How long a callback that was taken is left to who took it; longer than an attempt may last."""
 _LOCK = 7_351_904_113
 """PostgreSQL's advisory lock under which ends of requests are found."""
 
@@ -77,10 +75,11 @@ def _same(table: Any) -> tuple[ColumnElement[bool], ...]:
 
 
 class CallbackQueue:
-    """The callbacks that are due. Times are ms since 1970. Every method may raise `CatalogueUnavailable`."""
+    """The callbacks that are due. Times are ms since 1970. `lease_ms`: how long one that was taken is left to who took
+    it; longer than an attempt may last. Every method may raise `CatalogueUnavailable`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, lease_ms: int = 60_000) -> None:
+        self._database, self._lease_ms = database, lease_ms
 
     def pending(self) -> tuple[int, int | None]:
         """How many have still to be delivered, and when the first of them is due."""
@@ -90,7 +89,7 @@ class CallbackQueue:
         return count, first
 
     def take(self, now: int, limit: int, busy: Sequence[str], per_host: int) -> list[Due]:
-        """Up to `limit` that are due, the longest first, to be attempted by the caller alone for `LEASE_MS`. `busy`: a
+        """Up to `limit` that are due, the longest first, to be attempted by the caller alone for a while. `busy`: a
         host for each attempt under way, of which no host may have more than `per_host`: one that answers slowly holds
         up its own callbacks only."""
         room = {host: per_host - busy.count(host) for host in busy}
@@ -113,7 +112,7 @@ class CallbackQueue:
             taken = connection.execute(
                 update(_callbacks)
                 .where(_key().in_(chosen), _callbacks.c.due_at <= now)  # once more: another process may be quicker
-                .values(due_at=now + LEASE_MS, attempts=_callbacks.c.attempts + 1)
+                .values(due_at=now + self._lease_ms, attempts=_callbacks.c.attempts + 1)
                 .returning(*_callbacks.columns)
             ).mappings()
             return [_due(row) for row in taken]

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import delete, insert
 
 from glassbox.catalogue import schema
-from glassbox.catalogue.callbacks import COMMITTED, DEAD_LETTER, LEASE_MS, CallbackQueue, Due, rows_of, settle
+from glassbox.catalogue.callbacks import COMMITTED, DEAD_LETTER, CallbackQueue, Due, rows_of, settle
 from glassbox.catalogue.database import Database
 from glassbox.catalogue.reading import Catalogue
 from glassbox.catalogue.writing import DAY_MS, forget, prune, write
@@ -109,7 +109,7 @@ def test_what_was_taken_and_not_ended_is_anybodys_again(database: Database, queu
     (second,) = taken(queue, first.due_at)
     assert (second.key, second.attempts) == (first.key, 2)
     queue.end(first, "timeout", delivered=False)  # too late: it is another's
-    assert queue.pending() == (1, first.due_at + LEASE_MS)
+    assert queue.pending() == (1, second.due_at)
     queue.put_off(second, "503", second.due_at + 5000)
     assert queue.pending() == (1, second.due_at + 5000)
 
