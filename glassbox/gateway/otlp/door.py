@@ -38,6 +38,8 @@ _END_S = 20.0
 """How long the end of the process may wait for the broker."""
 _AGAIN_S = 5.0
 """After the broker was away."""
+_FINAL = ("accepted", "too_many_spans", "failed")
+"""Outcomes that more spans change nothing of; after another the trace may come again, whole."""
 _TRY_AGAIN = (429, 503)
 """Statuses after which exporters send the same again."""
 
@@ -98,6 +100,7 @@ class TracesDoor:
         """What is held is judged from what is there, as nothing more will come. For the end of the process."""
         if self._looking is not None:
             self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
                 await self._conclude_all(self._holding.all())
@@ -118,7 +121,7 @@ class TracesDoor:
         waiting: dict[Key, Spans] = {}
         for key, spans in new.items():
             if self._holding.is_concluded(key):
-                verdicts.remark("late", "spans of traces that were judged before are left out", 1)
+                verdicts.remark("late", "spans of traces that were judged before are left out")
                 metrics.TRACES.labels(outcome="late").inc()
                 continue
             together = self._holding.with_held(key, spans)
@@ -152,7 +155,7 @@ class TracesDoor:
                 raise outcome
 
     async def _conclude_all(self, traces: Iterable[tuple[Key, HeldTrace]]) -> None:
-        """Those that nobody is about to conclude. What the broker does not take now is due again."""
+        """Those that nobody is about to conclude. What the broker does not take now is due again. Raises nothing."""
         held = dict(traces)
 
         async def one(key: Key) -> None:
@@ -160,6 +163,9 @@ class TracesDoor:
                 lack = await self._submit(key, dict(held[key].spans), held[key].caller)
             except Problem:
                 self._holding.again(key, time.monotonic() + _AGAIN_S)
+            except Exception as error:  # its message may quote a span
+                log.error("a trace that waited for more spans was dropped: %s", type(error).__name__)
+                self._drop(key, "failed")
             else:
                 if lack is not None:
                     self._before[key[0]].remark(*lack)
@@ -190,10 +196,13 @@ class TracesDoor:
                 if problem.status in _TRY_AGAIN:
                     raise
                 lack = problem.code, f"{problem.field}: {problem.detail}" if problem.field else problem.detail
-        outcome = lack[0] if lack else "not_genai" if found is None else "accepted"
-        metrics.TRACES.labels(outcome=outcome).inc()
-        self._holding.drop(key, concluded=outcome in ("accepted", "too_many_spans"))
+        self._drop(key, lack[0] if lack else "not_genai" if found is None else "accepted")
         return lack
+
+    def _drop(self, key: Key, outcome: str) -> None:
+        metrics.TRACES.labels(outcome=outcome).inc()
+        self._holding.drop(key, concluded=outcome in _FINAL)
+        self._tell()
 
     def _look(self) -> None:
         """Somebody looks after what is held, as long as anything is."""
@@ -210,7 +219,6 @@ class TracesDoor:
                     await self._wake.wait()
             except TimeoutError:
                 await self._conclude_all(list(self._holding.due(time.monotonic())))
-                self._tell()
 
     def _tell(self) -> None:
         metrics.HELD_TRACES.set(len(self._holding))

@@ -82,7 +82,7 @@ class Step:
     def size(self) -> int:
         """Bytes of it in memory, about."""
         texts = [self.query, self.answer, *(passage.text for passage in self.passages or ())]
-        return OVERHEAD * (1 + len(self.passages or ())) + sum(map(len, texts))
+        return OVERHEAD * (1 + len(self.passages or ())) + sum(map(sys.getsizeof, texts))
 
 
 def step(span: Span) -> Step | None:

@@ -23,6 +23,7 @@ from prometheus_client import REGISTRY
 from glassbox.contract.request import MAX_BODY
 from glassbox.gateway.limits import Limits
 from glassbox.gateway.otlp.door import MAX_EXPORT
+from glassbox.gateway.otlp.traces import Spans, judged
 from glassbox.gateway.server import Server
 from streams.publishing import NotAcknowledged
 from tests.gateway.otlp import exports
@@ -221,6 +222,25 @@ async def test_a_broker_that_is_away_does_not_cost_what_is_held(
                 await tried.wait()
             made.broker.error = None
             await until(lambda: made.broker.sent)
+
+
+async def test_a_trace_that_breaks_the_door_is_dropped_and_the_others_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(spans: Spans) -> Any:
+        if ident(2) in spans:
+            raise ZeroDivisionError
+        return judged(spans)
+
+    monkeypatch.setattr("glassbox.gateway.otlp.door.judged", broken)
+    before = counted("failed")
+    with door(tmp_path, limits=LIMITS) as made:
+        async with made.client() as client:
+            await post(client, span(2, 1, exports.OLD_CHAT))
+            await until(lambda: counted("failed") > before)
+            await post(client, {**exports.otel_of_events()[0], "traceId": "a" * 32, "parentSpanId": ident(9)})
+            await until(lambda: made.broker.sent)
+            assert REGISTRY.get_sample_value("glassbox_otlp_held_traces") == 0
 
 
 async def test_memory_for_what_waits_is_bounded(tmp_path: Path) -> None:
