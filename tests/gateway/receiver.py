@@ -19,6 +19,7 @@ from glassbox.catalogue.callbacks import CallbackQueue
 from glassbox.catalogue.database import Database
 from glassbox.catalogue.reading import Catalogue
 from glassbox.gateway.callbacks.addresses import CallbackRules, allowed_hosts
+from glassbox.gateway.callbacks.asking import Callbacks
 from glassbox.gateway.callbacks.keys import CallbackKeyFile, CallbackKeys
 from glassbox.gateway.callbacks.sending import Patience, Sender
 
@@ -82,6 +83,13 @@ class Receiver:
             while len(self.calls) < times:
                 await asyncio.sleep(0.01)
         return self.calls
+
+
+def offering(folder: Path, hosts: str = "hooks.example", tenant: str | None = None) -> Callbacks:
+    """A gateway's: these hosts, and this tenant has a secret."""
+    file = CallbackKeyFile(folder / "callback-keys.json")
+    file.create(tenant)
+    return Callbacks(CallbackRules(allowed_hosts(hosts)), CallbackKeys(file))
 
 
 @asynccontextmanager

@@ -27,14 +27,13 @@ from hypothesis import strategies as st
 from glassbox.catalogue.callbacks import COMMITTED
 from glassbox.gateway.callbacks import metrics, signing
 from glassbox.gateway.callbacks.addresses import CallbackRules, NotAllowed, allowed_hosts, is_public
-from glassbox.gateway.callbacks.asking import Callbacks
 from glassbox.gateway.callbacks.keys import CallbackKeyFile, CallbackKeys
 from glassbox.gateway.callbacks.sending import Patience
 from glassbox.gateway.private_file import KeysError
 from streams.ports import Record
 from tests.catalogue.stories import letter, receipt, request
 from tests.gateway.parts import ASKED, RULES, Door, door
-from tests.gateway.receiver import QUICK, Call, documented, local, receiving, sending
+from tests.gateway.receiver import QUICK, Call, documented, local, offering, receiving, sending
 
 NOW = time.time_ns() // 1_000_000
 
@@ -200,7 +199,7 @@ async def test_after_the_last_attempt_it_is_a_failure_that_is_seen(
         state = await house.state("failed")
     assert (state["result"], state["attempts"], len(receiver.calls)) == ("500", 3, 3)
     assert failed() == before + 1
-    assert f"callback for e to 127.0.0.1:{receiver.port}: 500, given up after attempt 3" in caplog.text
+    assert f"callback for e of acme to 127.0.0.1:{receiver.port}: 500, given up after attempt 3" in caplog.text
 
 
 async def test_a_sender_that_is_killed_has_lost_nothing(house: House) -> None:
@@ -294,13 +293,6 @@ def certificate(folder: Path) -> ssl.SSLContext:
     return context
 
 
-def offering(folder: Path, hosts: str = "hooks.example", *, key: bool = True) -> Callbacks:
-    file = CallbackKeyFile(folder / "callback-keys.json")
-    if key:
-        file.create(None)
-    return Callbacks(CallbackRules(allowed_hosts(hosts)), CallbackKeys(file))
-
-
 async def test_the_gateway_takes_an_address_that_may_be_called(tmp_path: Path) -> None:
     with door(tmp_path, rules=replace(RULES, callbacks=offering(tmp_path))) as made:
         async with made.client() as client:
@@ -333,14 +325,17 @@ async def test_the_gateway_takes_an_address_that_may_be_called(tmp_path: Path) -
 async def test_the_gateway_says_before_the_202_that_it_would_not_call(tmp_path: Path) -> None:
     asked = {**ASKED, "callback_url": "https://hooks.example/"}
     for callbacks, why in (
+        (offering(tmp_path / "other", tenant="other"), "no secret to sign by"),
         (offering(tmp_path, ""), "calls nobody back"),
-        (offering(tmp_path / "none", key=False), "no secret to sign by"),
     ):
         with door(tmp_path, rules=replace(RULES, callbacks=callbacks)) as made:
             async with made.client() as client:
                 answer = await client.post("/v1/evaluations", json=asked)
+                document = (await client.get("/openapi.json")).json()
         assert answer.status_code == 422
         assert why in answer.json()["detail"]
+    assert "callback_url" not in document["components"]["schemas"]["EvaluationRequest"]["properties"]
+    assert "callbacks" not in document["paths"]["/v1/evaluations"]["post"]
 
 
 async def test_the_openapi_document_says_what_a_receiver_gets(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from schemathesis.config import SchemathesisConfig
 
 from glassbox.gateway.limits import Limits
 from tests.catalogue.stories import announcement, letter, policy, receipt, request
-from tests.gateway.parts import Door, door
+from tests.gateway.parts import RULES, Door, door
+from tests.gateway.receiver import offering
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -46,8 +49,10 @@ def ndjson(_: schemathesis.SerializationContext, value: Any) -> bytes:
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     """A door that asks for keys, with an evaluation in every state."""
     folder: Path = tmp_path_factory.mktemp("openapi")
-    with door(folder, keyed=True, limits=Limits(stream_s=0)) as made:
+    rules = replace(RULES, callbacks=offering(folder, tenant="acme"))
+    with door(folder, keyed=True, limits=Limits(stream_s=0), rules=rules) as made:
         made.told([policy(), receipt("done"), announcement("judging"), request("accepted"), letter("dead")])
+        made.told([request("accepted", at=time.time_ns() // 1_000_000, callback_url="https://hooks.example/")])
         yield made
 
 
@@ -115,7 +120,7 @@ async def test_the_document_says_what_is_configured(told: Door) -> None:
         document = (await client.get("/openapi.json")).json()
     parts = document["components"]
     request_schema = parts["schemas"]["EvaluationRequest"]["properties"]
-    assert "callback_url" not in request_schema
+    assert "callback_url" in request_schema
     assert "tenant" not in request_schema, "the key says it"
     assert "offline" in request_schema["policy"]["anyOf"][0]["enum"]
     assert parts["securitySchemes"]["bearer"]["scheme"] == "bearer"

@@ -176,7 +176,8 @@ class Sender:
 
 def _named(due: Due) -> str:
     """What may stand in a line of the log: never the address, whose path and query may be secret."""
-    return f"callback for {due.evaluation_id} to {due.host or 'no address'}"
+    whose = f" of {due.tenant}" if due.tenant else ""
+    return f"callback for {due.evaluation_id}{whose} to {due.host or 'no address'}"
 
 
 def _now() -> int:
