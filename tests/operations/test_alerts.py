@@ -12,7 +12,7 @@ from tests.operations.prometheus import CONFIG, RULES, alerts, promtool
 from tests.pipeline import ROOT
 
 RUNBOOKS = ROOT / "docs" / "operations.md"
-UNIT_TESTS = Path(__file__).parent / "alerts_test.yml"
+UNIT_TESTS = sorted(Path(__file__).parent.glob("alerts*_test.yml"))
 
 
 @pytest.mark.usefixtures("prometheus_installed")
@@ -23,13 +23,14 @@ def test_prometheus_takes_configuration_and_rules() -> None:
 
 @pytest.mark.usefixtures("prometheus_installed")
 def test_each_alert_fires_when_it_should_and_only_then() -> None:
-    promtool("test", "rules", str(UNIT_TESTS))
+    promtool("test", "rules", *map(str, UNIT_TESTS))
 
 
 def test_every_alert_has_a_unit_test_and_says_where_its_runbook_is() -> None:
     tested = {
         case["alertname"]
-        for test in yaml.safe_load(UNIT_TESTS.read_text())["tests"]
+        for path in UNIT_TESTS
+        for test in yaml.safe_load(path.read_text())["tests"]
         for case in test["alert_rule_test"]
         if case["exp_alerts"]
     }
