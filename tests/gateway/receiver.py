@@ -93,14 +93,14 @@ def offering(folder: Path, hosts: str = "hooks.example", tenant: str | None = No
 
 
 @asynccontextmanager
-async def receiving(*answers: Answer, tls: SSLContext | None = None) -> AsyncIterator[Receiver]:
+async def receiving(*answers: Answer, port: int = 0, tls: SSLContext | None = None) -> AsyncIterator[Receiver]:
     receiver = Receiver(answers=list(answers))
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", receiver.handle)
     runner = web.AppRunner(app, shutdown_timeout=1, access_log=None)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+        site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls)
         await site.start()
         assert site._server is not None
         receiver.port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ from glassbox.cli.children import free_ports
 from glassbox.settings import Settings
 from ledger.checkpoint import load_key_file
 from ledger.verify import exit_code, verify_bundle
+from tests.gateway.receiver import documented, receiving
 from tests.pipeline import MODULES, Pipeline, request, until
 
 pytestmark = pytest.mark.timeout(300)
@@ -32,14 +33,16 @@ class Door:
     """A pipeline with its catalogue and its gateway."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline, (self.port,) = pipeline, free_ports(1)
+        self.pipeline, (self.port, self.hook) = pipeline, free_ports(2)
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30)
 
     def start(self) -> None:
         self.pipeline.start()
         command = [sys.executable, *MODULES["real"]]
-        self.pipeline.start_role("catalogue", command=command)
-        self.pipeline.start_role("gateway", {"GLASSBOX_GATEWAY_PORT": str(self.port)}, command)
+        hosts = {"GLASSBOX_CALLBACK_HOSTS": f"127.0.0.1:{self.hook}"}
+        more = {**hosts, **{f"GLASSBOX_CALLBACK_ALLOW_{what}": "true" for what in ("HTTP", "PRIVATE")}}
+        self.pipeline.start_role("catalogue", more, command)
+        self.pipeline.start_role("gateway", {"GLASSBOX_GATEWAY_PORT": str(self.port), **more}, command)
         for name in ("catalogue", "gateway"):
             self.pipeline.wait_ready(name)
 
@@ -115,6 +118,19 @@ def test_an_application_that_is_traced_is_judged(door: Door) -> None:
     until(lambda: bool(items()), 60, "the trace's evaluation is there")
     door.committed(items()[0]["evaluation_id"])
     assert (items()[0]["outcome"], items()[0]["session"] is not None) == ("pass", True)
+
+
+async def test_who_asked_is_called_back(door: Door) -> None:
+    said = await asyncio.to_thread(door.pipeline.command, "callback-keys", "create", "--json", environment={})
+    secret = json.loads(said.stdout)["secret"]
+    async with receiving(port=door.hook) as receiver:
+        asked = request("called", callback_url=receiver.url)
+        assert (await asyncio.to_thread(door.client.post, URL, json=asked)).status_code == 202
+        (call,) = await receiver.called(1)
+    assert documented()(secret, call.headers, call.body, set())
+    assert (call.said["type"], call.said["data"]["state"]) == ("evaluation.committed", "committed")
+    logs = [child.log.read_text() for child in door.pipeline.roles.values()]
+    assert not any("sesame" in log for log in logs), "of the address only the host"
 
 
 def test_a_request_that_ends_as_a_dead_letter(door: Door) -> None:
