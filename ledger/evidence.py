@@ -1,9 +1,9 @@
 """What the store keeps of an evaluation, in a form that `erase` ends for good.
 
 Objects lie under SHA-256(evaluation id) in hexadecimal: `request` (the canonical request, its salt and times, or
-the tombstone), `evidence/KIND/DIGEST`, `raw/DIGEST`, `cache/KEY` and `receipt`. All but `request` and `receipt` are
-sealed: AES-256-GCM under a key derived from the salt. The salt lies in `request` alone, so replacing that one object
-by a tombstone makes the rest unreadable, also what a late worker still writes.
+the tombstone), `evidence/KIND/DIGEST`, `raw/DIGEST`, `review/DIGEST`, `cache/KEY` and `receipt`. All but `request` and
+`receipt` are sealed: AES-256-GCM under a key derived from the salt. The salt lies in `request` alone, so replacing that
+one object by a tombstone makes the rest unreadable, also what a late worker still writes.
 """
 
 import os
@@ -84,6 +84,16 @@ class EvidenceVault:
 
     async def raw(self, evaluation_id: str, digest: str, salt: bytes) -> bytes | None:
         return await self._checked(evaluation_id, f"raw/{digest}", salt, b"", digest)
+
+    async def put_review(self, evaluation_id: str, review: bytes, salt: bytes) -> str:
+        """Seal what a person says of the evaluation and return its digest, SHA-256(salt || review): its record shows
+        that, and nobody can guess a short text from it."""
+        digest = salted_digest(salt, review)
+        await self._seal(evaluation_id, f"review/{digest}", review, salt)
+        return digest
+
+    async def review(self, evaluation_id: str, digest: str, salt: bytes) -> bytes | None:
+        return await self._checked(evaluation_id, f"review/{digest}", salt, salt, digest)
 
     async def put_receipt(self, evaluation_id: str, receipt: Mapping[str, Any]) -> None:
         """Keep the first receipt (`contract.events.Receipt`); plain, since it repeats the ledger."""

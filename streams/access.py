@@ -91,7 +91,7 @@ def access(own_kinds: Iterable[str] = ()) -> dict[str, Access]:
         "join": Access(group("join"), (RESULTS, CLOSED), (RESULTS, SCORECARDS, CLOSED, DEAD_LETTERS)),
         "committer": Access(group("committer"), (SCORECARDS,), answers),
         "catalogue": Access(group("catalogue"), (REQUESTS, RESULTS, SCORECARDS, *answers), ()),
-        "gateway": Access(group("gateway"), (), (REQUESTS,)),
+        "gateway": Access(group("gateway"), (), (REQUESTS, SCORECARDS)),
         "client": Access(READER_GROUP, answers, asked, checks=False),
         "operator": Access(
             # scorecards: for `ledger rebuild`, policies that are not configured any more

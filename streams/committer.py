@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from glassbox.contract.events import ENTRY, Claim, PolicyRegistration, Receipt, Reference, Scorecard
+from glassbox.contract import events
+from glassbox.contract.events import ENTRY, Claim, PolicyRegistration, Receipt, Reference, Review, Scorecard
 from ledger.port import (
     AppendResult,
     Ledger,
@@ -47,7 +48,7 @@ class Entry:
 
     record: Record
     token: Token
-    value: Scorecard | Claim | Reference | PolicyRegistration
+    value: events.Entry
 
     @property
     def evaluation_id(self) -> str:
@@ -86,7 +87,7 @@ class Committer:
         """
         started = monotonic()
         registrations = [e for e in entries if isinstance(e.value, PolicyRegistration)]
-        records = [e for e in entries if isinstance(e.value, Scorecard | Reference)]
+        records = [e for e in entries if isinstance(e.value, Scorecard | Reference | Review)]
         for entry in registrations:  # first: a scorecard of the same batch may cite them
             await self._register(entry)
         results, early = await self._append(records)

@@ -22,6 +22,7 @@ from glassbox.contract.events import (
     Judged,
     PolicyRegistration,
     Receipt,
+    Review,
     Scorecard,
 )
 from glassbox.contract.record import RESERVED_PREFIXES, check_shape, policy_digest, record_digest
@@ -43,7 +44,7 @@ def position_of(partition: int, offset: int) -> int:
 
 
 Key = tuple[str, str]
-"""Tenant and evaluation id."""
+"""Tenant and evaluation id; of a review, tenant and digest."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -189,6 +190,26 @@ class Callback:
 
 
 @dataclass(frozen=True)
+class ReviewState:
+    """A review, or only that its record stands: then all but where it belongs is None."""
+
+    order: Order
+    evaluation_id: str
+    created_at: int
+    judge: str | None = None
+    part: str | None = None
+    agrees: bool | None = None
+    met: bool | None = None
+    method_digest: str | None = None
+    reviewer: str | None = None
+    committed: bool = False
+
+    def merged(self, other: ReviewState) -> ReviewState:
+        best = min(self, other, key=lambda each: each.order)
+        return replace(best, committed=self.committed or other.committed)
+
+
+@dataclass(frozen=True)
 class Head:
     """The largest checkpoint that a receipt carried, of one log."""
 
@@ -219,6 +240,7 @@ class Changes:
     letters: dict[LetterKey, Letter] = field(default_factory=dict)
     actions: dict[LetterKey, Action] = field(default_factory=dict)
     callbacks: dict[CallbackKey, Callback] = field(default_factory=dict)
+    reviews: dict[Key, ReviewState] = field(default_factory=dict)
     heads: dict[str, Head] = field(default_factory=dict)
     policies: dict[str, Document] = field(default_factory=dict)
 
@@ -315,6 +337,9 @@ class Projection:
         entry = ENTRY.validate_json(record.value or b"", extra="ignore")
         if isinstance(entry, PolicyRegistration):
             return Changes(policies={policy_digest(entry.policy): Document(entry.policy)})
+        if isinstance(entry, Review):
+            told = {name: getattr(entry, name) for name in _TOLD}
+            return _reviewed(entry.tenant, entry.record, Order.of(CARD, record), **told)
         if not isinstance(entry, Scorecard):
             return Changes()
         card = Card(entry.record, record_digest(entry.record))
@@ -322,6 +347,8 @@ class Projection:
 
     def _receipt(self, record: Record) -> Changes:
         receipt = Receipt.model_validate_json(record.value or b"", extra="ignore")
+        if receipt.record.get("kind") == "review":
+            return _reviewed(receipt.tenant, receipt.record, Order.of(REQUESTED, record), committed=True)
         if receipt.record.get("kind") != "scorecard":
             return Changes()
         card = Card(receipt.record, receipt.record_digest, receipt.ledger, receipt.proof)
@@ -375,6 +402,18 @@ def _carded(tenant: str | None, card: Card, order: Order) -> Changes:
         card,
     )
     return Changes(evaluations={(tenant or NO_TENANT, record["evaluation_id"]): evaluation})
+
+
+_TOLD = ("judge", "part", "agrees", "met", "method_digest", "reviewer")
+
+
+def _reviewed(tenant: str | None, record: Mapping[str, Any], order: Order, **told: Any) -> Changes:
+    """The receipt says less than the entry and gives way to it: hence the order."""
+    check_shape(record)
+    if record["refers_to"] is None:
+        raise Unreadable("a review of nothing")
+    state = ReviewState(order, record["refers_to"], milliseconds(record["created_at"]), **told)
+    return Changes(reviews={(tenant or NO_TENANT, record["digest"]): state})
 
 
 def millionths(figure: str) -> int:

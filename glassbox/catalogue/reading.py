@@ -14,6 +14,7 @@ from sqlalchemy import Connection, RowMapping, Select, and_, func, select, tuple
 from glassbox.catalogue import schema
 from glassbox.catalogue.database import Database
 from glassbox.catalogue.projection import CARD, RECEIPT
+from glassbox.catalogue.reviews import ReviewSpan, Tally, of_evaluation, reviewed, tallies
 from glassbox.catalogue.statistics import Span, Statistics, statistics
 from glassbox.dossier.arithmetic import weakest
 from streams.topics import REQUESTS, SCORECARDS
@@ -157,6 +158,18 @@ class Catalogue:
     def statistics(self, span: Span, bucket_ms: int) -> Statistics:
         """Over a span, the trend in buckets of so many ms."""
         return statistics(self._database, span, bucket_ms)
+
+    def reviews(self, tenant: str, evaluation_id: str) -> Sequence[Row]:
+        """Rows of the reviews of an evaluation, the oldest first."""
+        return of_evaluation(self._database, tenant, evaluation_id)
+
+    def reviewed(self, span: ReviewSpan, after: str, limit: int) -> list[str]:
+        """The next evaluations after an id that have a review."""
+        return reviewed(self._database, span, after, limit)
+
+    def tallies(self, span: ReviewSpan) -> list[Tally]:
+        """How many people agree with each part."""
+        return tallies(self._database, span)
 
     def policy(self, digest: str) -> dict[str, Any] | None:
         """The registered policy with this digest."""

@@ -148,6 +148,27 @@ callbacks = Table(  # who waits for the end of a request; not made anew from the
     Index("callbacks_due", "due_at"),
 )
 
+reviews = Table(  # what people say of scorecards; their words are in the evidence store
+    "reviews",
+    metadata,
+    Column("tenant", _TENANT, primary_key=True),
+    Column("digest", String(64), primary_key=True),
+    Column("rank", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("evaluation_id", _ID, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("judge", String(64)),  # null, as what follows: only the receipt has come
+    Column("part", String(64)),
+    Column("agrees", Boolean),
+    Column("met", Boolean),
+    Column("method_digest", String(64)),
+    Column("reviewer", String(64)),
+    Column("committed", Boolean, nullable=False),
+    Index("reviews_by_evaluation", "tenant", "evaluation_id", "created_at"),
+    Index("reviews_by_time", "tenant", "created_at"),
+)
+
 heads = Table(
     "heads",
     metadata,

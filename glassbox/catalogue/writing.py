@@ -17,7 +17,16 @@ from sqlalchemy.sql import ColumnElement
 
 from glassbox.catalogue import callbacks, schema
 from glassbox.catalogue.database import Database
-from glassbox.catalogue.projection import ANNOUNCED, RECEIPT, Changes, Evaluation, Key, millionths, milliseconds
+from glassbox.catalogue.projection import (
+    ANNOUNCED,
+    RECEIPT,
+    Changes,
+    Evaluation,
+    Key,
+    ReviewState,
+    millionths,
+    milliseconds,
+)
 from glassbox.contract.canonical import canonical
 from glassbox.contract.events import rfc3339
 
@@ -49,6 +58,7 @@ def write(database: Database, changes: Changes) -> None:
         )
         _upsert(connection, schema.dead_letters, _letters(changes))
         _upsert(connection, schema.actions, _actions(changes), _earlier("at", "action"))
+        _write_reviews(connection, changes.reviews)
         now = time.time_ns() // 1_000_000
         _upsert(connection, schema.callbacks, callbacks.rows_of(changes.callbacks, now - _WINDOW_MS))
         _write_evaluations(connection, changes.evaluations)
@@ -64,16 +74,33 @@ def _ending(changes: Changes) -> set[Key]:
     return asked | committed | {(each.tenant, each.evaluation_id) for each in letters if each.evaluation_id is not None}
 
 
+def _write_reviews(connection: Connection, reviews: Mapping[Key, ReviewState]) -> None:
+    rows = [
+        {"tenant": tenant, "digest": digest, **state.order._asdict(), **_without_order(state)}
+        for (tenant, digest), state in sorted(reviews.items())
+    ]
+    table, better = schema.reviews, _earlier("rank", "at", "position")
+    set_ = {c.name: _kept_unless(better, c.name) for c in table.columns if not c.primary_key}
+    set_["committed"] = lambda new, old: new.committed | old.committed
+    changed: Callable[[Excluded, Excluded], Any] = lambda new, old: better(new, old) | (new.committed & ~old.committed)  # noqa: E731
+    _upsert(connection, table, rows, changed, set_)
+
+
+def _without_order(state: ReviewState) -> Row:
+    return {name: value for name, value in vars(state).items() if name != "order"}
+
+
+def _kept_unless(better: Callable[[Excluded, Excluded], Any], column: str) -> Callable[[Excluded, Excluded], Any]:
+    return lambda new, old: _case(better(new, old), new[column], old[column])
+
+
 def _write_evaluations(connection: Connection, evaluations: Mapping[Key, Evaluation]) -> None:
     rows = [_evaluation(key, evaluations[key]) for key in sorted(evaluations)]
     better = _earlier("rank", "at", "position")
     table = schema.evaluations
 
-    def kept_unless_better(column: str) -> Callable[[Excluded, Excluded], Any]:
-        return lambda new, old: _case(better(new, old), new[column], old[column])
-
     others = [c.name for c in table.columns if not c.primary_key and c.name != "requested_at"]
-    set_ = {"requested_at": _least("requested_at"), **{name: kept_unless_better(name) for name in others}}
+    set_ = {"requested_at": _least("requested_at"), **{name: _kept_unless(better, name) for name in others}}
     changed: Callable[[Excluded, Excluded], Any] = lambda new, old: (  # noqa: E731 — it says what is passed on
         better(new, old) | (new.requested_at < old.requested_at)
     )
@@ -262,7 +289,7 @@ def _delete_some(database: Database, chosen: Any) -> int:
     with database.writing() as connection:
         keys = [tuple(row) for row in connection.execute(chosen)]
         if keys:
-            for table in (schema.scores, schema.cards, schema.feed, schema.evaluations):
+            for table in (schema.scores, schema.cards, schema.feed, schema.reviews, schema.evaluations):
                 connection.execute(delete(table).where(tuple_(table.c.tenant, table.c.evaluation_id).in_(keys)))
     return len(keys)
 
@@ -275,7 +302,11 @@ def forget(database: Database, *, open_only: bool) -> None:
             connection.execute(delete(table))
         if open_only:
             callbacks.forget_waiting(connection)
+            connection.execute(delete(schema.reviews).where(~schema.reviews.c.committed))
             connection.execute(delete(schema.evaluations).where(schema.evaluations.c.rank >= ANNOUNCED))
             return
-        for table in (schema.scores, schema.cards, schema.feed, schema.heads, schema.policies, schema.evaluations):
+        for table in (
+            *(schema.scores, schema.cards, schema.feed, schema.reviews),
+            *(schema.heads, schema.policies, schema.evaluations),
+        ):
             connection.execute(delete(table))

@@ -28,7 +28,8 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for; for people.")],
     tenant: Annotated[str | None, typer.Option(help="Whose evaluations it submits and sees.")] = None,
     scope: Annotated[
-        list[str] | None, typer.Option(help="submit, read (both by default) or admin: every tenant. Repeatable.")
+        list[str] | None,
+        typer.Option(help="submit, read, review (by default all three) or admin: every tenant. Repeatable."),
     ] = None,
     expires: LifetimeOption = None,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Requests a second, twice as many at once.")] = None,
@@ -46,7 +47,7 @@ def create(
         raise typer.BadParameter(error.reason) from None
     if tenant is not None and not 0 < len(tenant) <= 256:
         raise typer.BadParameter("a tenant has 1 to 256 characters")
-    key, text = _file().create(name, tenant, tuple(scope or ("submit", "read")), lifetime(expires), rate)
+    key, text = _file().create(name, tenant, tuple(scope or ("submit", "read", "review")), lifetime(expires), rate)
     _show(key, text, as_json)
 
 

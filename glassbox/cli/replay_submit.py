@@ -75,7 +75,7 @@ def _register(broker: Broker, run: Run) -> None:
     assert run.manifest.finished_at is not None
     finished = round(datetime.fromisoformat(run.manifest.finished_at).timestamp() * 1000)
     record = reference_record("run", run.manifest.digest(), finished)
-    entry = Reference(type="run", tenant=None, record=record)
+    entry = Reference(tenant=None, record=record)
     with Publisher(broker) as publisher:
         publisher.send(SCORECARDS, record["evaluation_id"].encode(), entry.model_dump_json().encode())
 

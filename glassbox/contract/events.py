@@ -17,6 +17,7 @@ from glassbox.contract.request import Model, TaskInput
 from glassbox.contract.verdict import Failed, Frozen, Verdict
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Code = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Identifier = Annotated[str, Field(min_length=1, max_length=128)]
 LATEST = 253_402_300_799_999
 """The last millisecond of the year 9999: later moments cannot be written in RFC 3339."""
@@ -138,11 +139,29 @@ class Claim(Frozen):
 
 
 class Reference(Frozen):
-    """A run or review to be put on the ledger: its record."""
+    """A run to be put on the ledger: its record."""
 
-    type: Literal["run", "review"]
+    type: Literal["run"] = "run"
     tenant: str | None
     record: dict[str, Any]
+
+
+class Review(Frozen):
+    """gateway -> committer, catalogue: whether a person agrees with one part of a scorecard, and the record of that,
+    which points at the scorecard's. What the person wrote is in the evidence store, where it can be erased.
+
+    `met`: what the scorecard says of the part's target. `reviewer`: keyed digest of who it was.
+    """
+
+    type: Literal["review"] = "review"
+    tenant: str | None
+    record: dict[str, Any]
+    judge: Code
+    part: Code
+    agrees: bool
+    met: bool | None
+    method_digest: Digest | None
+    reviewer: Digest
 
 
 class PolicyRegistration(Frozen):
@@ -153,8 +172,8 @@ class PolicyRegistration(Frozen):
     record: dict[str, Any]
 
 
-Entry = Annotated[Scorecard | Claim | Reference | PolicyRegistration, Field(discriminator="type")]
-ENTRY: TypeAdapter[Scorecard | Claim | Reference | PolicyRegistration] = TypeAdapter(Entry)
+Entry = Scorecard | Claim | Reference | Review | PolicyRegistration
+ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="type")])
 
 
 class Receipt(Frozen):

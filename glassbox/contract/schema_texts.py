@@ -76,6 +76,8 @@ SHAPES: dict[str, Schema] = {
     "PolicyRegistration.policy": {"$ref": "#/$defs/PolicyDocument"},
     "Scorecard.record": _SCORECARD,
     "Reference.record": _REFERENCE,
+    "Review.record": _REFERENCE,
+    "Review.judge": CODE,
     "PolicyRegistration.record": _REFERENCE,
     "Receipt.record": {"anyOf": [_SCORECARD, _REFERENCE]},
 }
@@ -132,7 +134,9 @@ MODELS = {
     "DeadlinePassed": "deadline timer -> join, on glassbox.results: close what is open, if the log's own time agrees.",
     "Scorecard": "join -> committer, catalogue and anyone, on glassbox.scorecards.",
     "Claim": "join -> committer, on glassbox.scorecards: another announcement under an id that has its scorecard.",
-    "Reference": "A run or a review to be put on the ledger, on glassbox.scorecards.",
+    "Reference": "A run to be put on the ledger, on glassbox.scorecards.",
+    "Review": "gateway -> committer, catalogue, on glassbox.scorecards: whether a person agrees with one part of a "
+    "scorecard. What the person wrote is in the evidence store alone.",
     "PolicyRegistration": "A policy to be put on the ledger, on glassbox.scorecards.",
     "Receipt": "committer, intake -> catalogue and anyone, on glassbox.receipts: the record that stands under an id.",
     "AgreementCard": "How far judges agree with people, measured on labelled evaluations by glassbox agreement. A part "
@@ -223,6 +227,11 @@ FIELDS = {
     "strictness": "Questions generated back from the answer, one call each.",
     "Terminology.reference": "aligned: against each sentence's closest window; whole_sources: against them all.",
     "part": "The part.",
+    "Review.judge": "The judge that the part belongs to.",
+    "agrees": "Whether the person agrees with the part.",
+    "met": "Whether the scorecard says that the part meets its target; null without a target or a score.",
+    "Review.method_digest": "How the part's score was made; null where nothing was run.",
+    "reviewer": "HMAC-SHA256 under the id key of who it was.",
     "method": "How it was judged; null where nothing was run.",
     "flags": "Codes that qualify the verdict, such as foreign_target.",
     "state": "Which of the three this is.",

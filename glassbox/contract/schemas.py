@@ -57,6 +57,7 @@ def schemas() -> dict[str, Schema]:
         "scorecard": _derived(events.Scorecard),
         "claim": _derived(events.Claim),
         "reference": _derived(events.Reference),
+        "review": _derived(events.Review),
         "policy-registration": _derived(events.PolicyRegistration),
         "receipt": _derived(events.Receipt),
         "agreement-card": _derived(AgreementCard),

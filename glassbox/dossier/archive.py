@@ -79,7 +79,8 @@ def dossier_of(bundle: bytes) -> Dossier:
 
 
 class Shelf:
-    """Reading side of an evidence store. Every method may raise `StoreError`."""
+    """What readers take from an evidence store, and the reviews that they put there. Every method may raise
+    `StoreError`."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store, self._vault = store, EvidenceVault(store)
@@ -126,6 +127,16 @@ class Shelf:
                 else:
                     kept[digest] = raw
         return replace(dossier, outputs=Outputs(kept, frozenset(missing), frozenset(damaged)))
+
+    async def put_review(self, dossier: Dossier, review: bytes) -> str:
+        """Keep what a person says of an evaluation with its evidence, to be erased with it; returns its digest."""
+        assert dossier.request is not None
+        return await self._vault.put_review(dossier.record["evaluation_id"], review, dossier.request.salt)
+
+    async def review(self, dossier: Dossier, digest: str) -> bytes | None:
+        """A review by its digest; None where it is not here."""
+        assert dossier.request is not None
+        return await self._vault.review(dossier.record["evaluation_id"], digest, dossier.request.salt)
 
     async def close(self) -> None:
         await self._vault.close()

@@ -89,6 +89,21 @@ Committed = Callable[[str, str], Awaitable[bool]]
 """Whether a tenant has an evaluation with a record under this id."""
 
 
+async def deliver(send: Send, topic: Topic, key: bytes, value: bytes, headers: Mapping[str, str]) -> None:
+    """Send a message; returns once the broker has it. Raises `Problem`."""
+    try:
+        await send(topic, key, value, headers)
+    except QueueFull:
+        raise Problem("too_busy", "as much waits for the broker as may; try again", headers=CLOSE) from None
+    except NotAcknowledged as error:
+        raise Problem(
+            "broker_unavailable",
+            f"the request was not accepted: the broker has not acknowledged it ({error}); sending it again is safe",
+        ) from None
+    except TooLarge:
+        raise Problem("too_large", "the broker takes no message of this size", field="body") from None
+
+
 class Acceptor:
     """Accepted is what the broker has acknowledged, and nothing else."""
 
@@ -115,17 +130,7 @@ class Acceptor:
             raise Problem("contract", "names no evaluation of yours that has a record", field="supersedes")
         started = time.monotonic()
         headers = {**(tracing.headers() if carrier is None else carrier), **admitted.headers}
-        try:
-            await self._send(REQUESTS, admitted.evaluation_id.encode(), admitted.value, headers)
-        except QueueFull:
-            raise Problem("too_busy", "as much waits for the broker as may; try again", headers=CLOSE) from None
-        except NotAcknowledged as error:
-            raise Problem(
-                "broker_unavailable",
-                f"the request was not accepted: the broker has not acknowledged it ({error}); sending it again is safe",
-            ) from None
-        except TooLarge:
-            raise Problem("too_large", "the broker takes no message of this size", field="body") from None
+        await deliver(self._send, REQUESTS, admitted.evaluation_id.encode(), admitted.value, headers)
         metrics.PRODUCE_SECONDS.observe(time.monotonic() - started)
         metrics.ACCEPTED.inc()
         self._recent[key] = admitted.content, time.time_ns() // 1_000_000

@@ -29,13 +29,12 @@ from glassbox.gateway.openapi import document, problems
 from glassbox.gateway.otlp.door import TracesDoor
 from glassbox.gateway.otlp.route import add_traces
 from glassbox.gateway.pages import add_pages
-from glassbox.gateway.parts import WORD, AsyncCatalogue, EvaluationId, Parts, TenantQuery, moment
+from glassbox.gateway.parts import NDJSON, WORD, AsyncCatalogue, EvaluationId, Parts, TenantQuery, moment
 from glassbox.gateway.problems import Problem, of_status
 from glassbox.gateway.proofs import bundle
+from glassbox.gateway.reviews import reviews_router
 from glassbox.gateway.statistics import statistics_router
 from streams.tracing import about
-
-NDJSON = "application/x-ndjson"
 
 
 def no_unknown_parameter(request: Request) -> None:
@@ -210,7 +209,9 @@ def make_app(parts: Parts) -> FastAPI:
         seq = await followers.begin(last_event_id)
         return StreamingResponse(followers.stream(whose, seq), media_type="text/event-stream")
 
-    app.include_router(evidence_router(parts, Inspector(parts, catalogue)))
+    inspector = Inspector(parts, catalogue)
+    app.include_router(evidence_router(parts, inspector))
+    app.include_router(reviews_router(parts, catalogue, inspector, held_bytes))
     app.include_router(statistics_router(parts, catalogue))
     app.state.traces = TracesDoor(acceptor, gate.rates, limits, held_bytes)
     add_traces(app, app.state.traces, gate)

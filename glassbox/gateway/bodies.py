@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import TypeVar
 
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
+from glassbox.contract.canonical import CanonicalError, showable, strict_loads
 from glassbox.contract.request import MAX_BODY
-from glassbox.gateway.limits import CLOSE, Held
+from glassbox.gateway.limits import CLOSE, Held, InFlightBytes
 from glassbox.gateway.problems import Problem
 
-__all__ = ["ClientDisconnect", "check_type", "lines", "too_large", "whole"]
+__all__ = ["ClientDisconnect", "check_type", "lines", "read_json", "too_large", "whole"]
+
+SMALL = 64 * 1024
+"""Most bytes of a body that holds no request."""
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def check_type(request: Request, wanted: str) -> None:
@@ -43,6 +51,21 @@ async def whole(request: Request, held: Held, within_s: float, most: int = MAX_B
     except TimeoutError:
         raise Problem("slow_body", f"the body was not there within {within_s:g} s", headers=CLOSE) from None
     return b"".join(chunks)
+
+
+async def read_json(request: Request, held_bytes: InFlightBytes, within_s: float, model: type[M]) -> M:
+    """A small JSON body as a model. Raises `Problem`."""
+    check_type(request, "application/json")
+    with held_bytes.held() as held:
+        raw = await whole(request, held, within_s, SMALL)
+    try:
+        return model.model_validate(strict_loads(raw))
+    except CanonicalError as error:
+        raise Problem("contract", error.reason, field=error.field or "body") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = showable(".".join(map(str, first["loc"])))
+        raise Problem("contract", first["msg"].removeprefix("Value error, "), field=where or "body") from None
 
 
 async def lines(request: Request, held: Held, within_s: float) -> AsyncIterator[bytes | None]:

@@ -14,7 +14,7 @@ from glassbox.gateway.oidc import ProviderUnavailable, TokenRefused, TokenVerifi
 from glassbox.gateway.private_file import KeysError
 from glassbox.gateway.problems import Problem
 
-Scope = Literal["submit", "read"]
+Scope = Literal["submit", "read", "review"]
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -40,7 +40,7 @@ class Caller:
         return self.tenant
 
 
-OPEN = Caller("open", None, frozenset({"submit", "read"}), any_tenant=True)
+OPEN = Caller("open", None, frozenset({"submit", "read", "review"}), any_tenant=True)
 """Anybody on this machine, where no authentication is set up."""
 
 

@@ -1,12 +1,14 @@
 """What stands behind a scorecard, with its texts: for people who decide whether to trust an answer."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
 from glassbox.contract.canonical import strict_loads
+from glassbox.contract.events import rfc3339
+from glassbox.contract.verdict import Frozen
 from glassbox.dossier.archive import Dossier
 from glassbox.dossier.view import View, view
 from glassbox.gateway.callers import Caller
@@ -16,8 +18,29 @@ from glassbox.gateway.problems import Problem
 from ledger.port import Receipt, StoreUnavailable, salted_digest
 
 
+class ReviewView(Frozen):
+    """What a person says of one part. `review`: the id of its record, on the ledger once it is committed. `met`:
+    whether the part met its target; null without one."""
+
+    review: str
+    judge: str
+    part: str
+    agrees: bool
+    reason: str | None
+    reviewer: str
+    created_at: str
+    state: Literal["accepted", "committed"]
+    met: bool | None
+
+
+class Inspection(View):
+    """All that stands behind a scorecard, and what people said of it, the oldest first."""
+
+    reviews: tuple[ReviewView, ...]
+
+
 class Inspector:
-    """Texts and evidence of committed evaluations, each for its own tenant."""
+    """Texts, evidence and reviews of committed evaluations, each for its own tenant."""
 
     def __init__(self, parts: Parts, catalogue: AsyncCatalogue) -> None:
         self._shelf, self._catalogue = parts.shelf, catalogue
@@ -31,12 +54,47 @@ class Inspector:
         try:
             found = await self._shelf.dossier(receipt, policy)
         except StoreUnavailable:
-            raise Problem("store_unavailable", "try again later") from None
+            raise _away() from None
         if found.erased_at is not None:
             raise Problem("no_evidence", f"the texts were erased at {found.erased_at}")
         if found.request is None or not _of(tenant, found):
             raise Problem("no_evidence", "the evidence store has no texts of this evaluation")
         return found
+
+    async def keep(self, found: Dossier, review: bytes) -> str:
+        """Keep a review with the evidence; its digest. Raises `Problem`."""
+        try:
+            return await self._shelf.put_review(found, review)
+        except StoreUnavailable:
+            raise _away() from None
+
+    async def reviews(self, tenant: str, found: Dossier) -> list[ReviewView]:
+        """Those whose words are kept, the oldest first. Raises `Problem`."""
+        name = found.record["evaluation_id"]
+        rows = await self._catalogue.ask(lambda c: c.reviews(tenant, name))
+        made = []
+        for row in rows:
+            try:
+                content = await self._shelf.review(found, row["digest"])
+            except StoreUnavailable:
+                raise _away() from None
+            if content is None:
+                continue  # its entry came to the topic by another way
+            said = strict_loads(content)
+            made.append(
+                ReviewView(
+                    review=f"review:{row['digest']}",
+                    **{each: said[each] for each in ("judge", "part", "agrees", "reason", "reviewer")},
+                    created_at=rfc3339(row["created_at"]),
+                    state="committed" if row["committed"] else "accepted",
+                    met=row["met"],
+                )
+            )
+        return made
+
+
+def _away() -> Problem:
+    return Problem("store_unavailable", "try again later")
 
 
 def _of(tenant: str, found: Dossier) -> bool:
@@ -52,12 +110,17 @@ def evidence_router(parts: Parts, inspector: Inspector) -> APIRouter:
     reader = Annotated[Caller, Depends(parts.gatekeeper.needs("read"))]
 
     @router.get(
-        "/v1/evaluations/{evaluation_id}/evidence", response_model=View, responses=problems("read", "one", "evidence")
+        "/v1/evaluations/{evaluation_id}/evidence",
+        response_model=Inspection,
+        responses=problems("read", "one", "evidence"),
     )
     async def evidence(caller: reader, evaluation_id: EvaluationId, tenant: TenantQuery = None) -> Response:
-        """Query, answer and passages, what each judge found in them and where, and the arithmetic of the trust score.
-        Places count code points."""
-        found = await inspector.dossier(caller.reads(tenant), evaluation_id)
-        return Response(view(found, parts.spending).model_dump_json(), media_type="application/json")
+        """Query, answer and passages, what each judge found in them and where, the arithmetic of the trust score, and
+        what people said of it. Places count code points."""
+        whose = caller.reads(tenant)
+        found = await inspector.dossier(whose, evaluation_id)
+        reviews = await inspector.reviews(whose, found)
+        made = Inspection(**dict(view(found, parts.spending)), reviews=tuple(reviews))
+        return Response(made.model_dump_json(), media_type="application/json")
 
     return router

@@ -18,8 +18,8 @@ from pathlib import Path
 from glassbox.gateway.private_file import KeysError, PrivateFile
 
 PREFIX = "gbk_"
-SCOPES = ("submit", "read", "admin")
-"""`submit` and `read` for the key's own tenant; `admin` is both, and for every tenant."""
+SCOPES = ("submit", "read", "review", "admin")
+"""`submit`, `read` and `review` for the key's own tenant; `admin` is all of them, and for every tenant."""
 
 
 @dataclass(frozen=True)

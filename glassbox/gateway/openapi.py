@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 
 from glassbox.contract.schemas import schemas
 from glassbox.gateway.accepting import Rules
@@ -23,6 +24,7 @@ _PROBLEMS = {
         *("failed", "catalogue_unavailable", "provider_unavailable"),
     ),
     "body": ("slow_body", "id_reused", "too_large", "unsupported_media_type", "contract"),
+    "content": ("slow_body", "too_large", "unsupported_media_type", "contract"),
     "broker": ("broker_unavailable",),
     "batch": ("unsupported_media_type", "slow_body"),
     "export": ("malformed", "slow_body", "too_large", "unsupported_media_type"),
@@ -46,6 +48,16 @@ def problems(*about: str) -> dict[int | str, dict[str, Any]]:
             )
             known["description"] = "; ".join(filter(None, (known["description"], title)))
     return found
+
+
+def json_body(model: type[BaseModel]) -> dict[str, Any]:
+    """The `openapi_extra` of a route whose JSON body is read as this model."""
+    schema = model.model_json_schema()
+    text = json.dumps(schema | {"$defs": None})
+    for name, inner in schema.get("$defs", {}).items():
+        text = text.replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(inner))
+    inlined = {name: value for name, value in json.loads(text).items() if name != "$defs"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": inlined}}}}
 
 
 def document(app: FastAPI, rules: Rules, is_open: bool) -> dict[str, Any]:

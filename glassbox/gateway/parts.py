@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 _THREADS = 16
 _ID = r"^[A-Za-z0-9._:-]{1,128}$"
+NDJSON = "application/x-ndjson"
 WORD = r"^[^\u0000]{1,256}$"
 """A name that a producer gave."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from glassbox.catalogue.projection import Projection
@@ -13,6 +14,7 @@ from glassbox.contract.events import (
     Judged,
     PolicyRegistration,
     Receipt,
+    Review,
     Scorecard,
     Source,
     reference_record,
@@ -90,6 +92,32 @@ def receipt(name: str, tenant: str | None = "acme", at: int = NOW + 40, size: in
         tenant=tenant,
     )
     return message(RECEIPTS, value.model_dump(mode="json"), at=at, offset=at - NOW)
+
+
+def review(name: str, number: int = 0, tenant: str | None = "acme", at: int = NOW + 100, **more: Any) -> Record:
+    """Of evaluation `name`. `more`: fields of the event."""
+    fields = {"judge": "semantic_faithfulness", "part": "faithfulness", "agrees": True, "met": True}
+    told = {**fields, "method_digest": "ab" * 32, "reviewer": f"{1:064x}", **more}
+    entry = Review(tenant=tenant, record=_review_record(name, number, at), **told)
+    return message(SCORECARDS, entry.model_dump(mode="json"), at=at, offset=at - NOW)
+
+
+def review_receipt(name: str, number: int = 0, tenant: str | None = "acme", at: int = NOW + 100) -> Record:
+    standing = _review_record(name, number, at)
+    value = Receipt(
+        evaluation_id=standing["evaluation_id"],
+        result="created",
+        record=standing,
+        record_digest=record_digest(standing),
+        ledger="merkle",
+        proof={"origin": "log", "index": 4, "tree_size": 8, "path": [], "checkpoint": "log\n8\n"},
+        tenant=tenant,
+    )
+    return message(RECEIPTS, value.model_dump(mode="json"), at=at + 9, offset=at - NOW)
+
+
+def _review_record(name: str, number: int, at: int) -> dict[str, Any]:
+    return reference_record("review", sha256(f"{name}/{number}".encode()).hexdigest(), at, name)
 
 
 def policy() -> Record:

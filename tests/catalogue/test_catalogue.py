@@ -34,6 +34,8 @@ from tests.catalogue.stories import (
     receipt,
     record,
     request,
+    review,
+    review_receipt,
 )
 
 STORY: list[Record] = [
@@ -47,6 +49,8 @@ STORY: list[Record] = [
     *(request("waiting", tenant=None, offset=3), request("refused", offset=4)),
     *(letter("refused", "contract", offset=2, field="metadata.the patient", detail="must be text"), note(1)),
     *(letter("task", "bad_task", topic=SCORECARDS, offset=3), card("scored", tenant=None)),
+    *(review("done"), review_receipt("done"), review("done", 1, agrees=False), review_receipt("done", 2)),
+    review("done", 1, at=NOW + 101),  # another entry with this digest: the first stands
 ]
 
 

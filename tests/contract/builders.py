@@ -11,6 +11,7 @@ from glassbox.contract.events import (
     PolicyRegistration,
     Receipt,
     Reference,
+    Review,
     Scorecard,
     Source,
     reference_record,
@@ -97,8 +98,17 @@ RESULTS = [
 ENTRIES = [
     Scorecard(tenant="acme", record=scorecard()),
     Claim(evaluation_id="e", request_digest=DIGEST, source=SOURCE, tenant=None),
-    Reference(type="run", tenant=None, record=reference_record("run", DIGEST, 0)),
-    Reference(type="review", tenant="acme", record=reference_record("review", DIGEST, 0, "e")),
+    Reference(tenant=None, record=reference_record("run", DIGEST, 0)),
+    Review(
+        tenant="acme",
+        record=reference_record("review", DIGEST, 0, "e"),
+        judge="semantic_faithfulness",
+        part="faithfulness",
+        agrees=False,
+        met=True,
+        method_digest=DIGEST,
+        reviewer=DIGEST,
+    ),
     PolicyRegistration(
         policy=POLICIES["default"].document, record=reference_record("policy", POLICIES["default"].digest, 0)
     ),

@@ -44,12 +44,16 @@ class Broker:
     """What was sent. `error`: raised instead of taking it."""
 
     sent: list[tuple[bytes, bytes, Mapping[str, str]]] = field(default_factory=list)
+    entries: list[bytes] = field(default_factory=list)
     error: Exception | None = None
 
     async def send(self, topic: Topic, key: bytes, value: bytes, headers: Mapping[str, str]) -> None:
-        assert topic.name == "glassbox.requests"
         if self.error is not None:
             raise self.error
+        if topic.name == "glassbox.scorecards":
+            self.entries.append(value)
+            return
+        assert topic.name == "glassbox.requests"
         self.sent.append((key, value, headers))
 
 
@@ -76,7 +80,7 @@ class Door:
 
     def key(self, tenant: str | None = "acme", *scopes: str, **more: Any) -> str:
         options = {"lifetime": None, "rate": None, **more}
-        return self.keys.create("test", tenant, scopes or ("submit", "read"), **options)[1]
+        return self.keys.create("test", tenant, scopes or ("submit", "read", "review"), **options)[1]
 
     def told(self, records: Sequence[Record]) -> None:
         write(self.database, PROJECTION.changes(records))

@@ -133,6 +133,48 @@ async def test_who_asked_is_called_back(door: Door) -> None:
     assert not any("sesame" in log for log in logs), "of the address only the host"
 
 
+def test_a_review_is_signed_by_the_ledger_and_changes_no_scorecard(door: Door) -> None:
+    asked = request("reviewed")
+    door.client.post(URL, json=asked)
+    door.committed("reviewed")
+    before = door.client.get(f"{URL}/reviewed").json()["scorecard"]
+    shown = door.client.get(f"{URL}/reviewed/evidence").json()
+    assert (shown["answer"], [each["text"] for each in shown["passages"]]) == (
+        asked["answer"],
+        asked["retrieved_passages"],
+    )
+    assert {part["method"]["name"] for part in shown["parts"]}, "how each was judged is in the evidence"
+    said = {"judge": "semantic_faithfulness", "part": "faithfulness", "agrees": False, "reason": "I doubt it."}
+    name = door.client.post(f"{URL}/reviewed/reviews", json=said).json()["review"]
+
+    def reviews() -> list[tuple[str, str, str]]:
+        found = door.client.get(f"{URL}/reviewed/evidence").json()["reviews"]
+        return [(each["review"], each["reason"], each["state"]) for each in found]
+
+    until(lambda: reviews() == [(name, "I doubt it.", "committed")], 60, "the review is committed")
+    bundle = door.pipeline.command("proof", name, "-o", "-", environment={}).stdout
+    key = load_key_file(door.pipeline.folder / "data" / "keys" / "signing.key").verifier
+    assert exit_code(verify_bundle(bundle.encode(), [str(key)])) == 0
+    assert json.loads(bundle)["record"]["refers_to"] == "reviewed"
+    assert "doubt" not in bundle
+    assert door.client.get(f"{URL}/reviewed").json()["scorecard"] == before
+    (line,) = door.client.get("/v1/reviews").text.splitlines()
+    assert json.loads(line)["labels"] == {"faithfulness": False}
+
+
+async def test_who_asked_is_called_back(door: Door) -> None:
+    said = await asyncio.to_thread(door.pipeline.command, "callback-keys", "create", "--json", environment={})
+    secret = json.loads(said.stdout)["secret"]
+    async with receiving(port=door.hook) as receiver:
+        asked = request("called", callback_url=receiver.url)
+        assert (await asyncio.to_thread(door.client.post, URL, json=asked)).status_code == 202
+        (call,) = await receiver.called(1)
+    assert documented()(secret, call.headers, call.body, set())
+    assert (call.said["type"], call.said["data"]["state"]) == ("evaluation.committed", "committed")
+    logs = [child.log.read_text() for child in door.pipeline.roles.values()]
+    assert not any("sesame" in log for log in logs), "of the address only the host"
+
+
 def test_a_request_that_ends_as_a_dead_letter(door: Door) -> None:
     door.client.post(URL, json=request("reused"))
     door.committed("reused")

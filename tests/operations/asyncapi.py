@@ -39,7 +39,7 @@ _STAND_ON = {
     **dict.fromkeys((REQUESTS, BULK_REQUESTS), ("request",)),
     **{judge_topic(kind, bulk=bulk): ("judge-task",) for kind in KINDS for bulk in (False, True)},
     RESULTS: ("announced", "judged", "deadline-passed"),
-    SCORECARDS: ("scorecard", "claim", "reference", "policy-registration"),
+    SCORECARDS: ("scorecard", "claim", "reference", "review", "policy-registration"),
     RECEIPTS: ("receipt",),
     DEAD_LETTERS: ("dead-letter", "dead-letter-note"),
 }
