@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
+from glassbox.gateway.problems import CODES
 from streams.roles import DOORS, ROLES
 from tests.operations.prometheus import CONFIG, RULES, alerts, promtool
 from tests.pipeline import ROOT
@@ -43,6 +45,16 @@ def test_every_alert_has_a_unit_test_and_says_where_its_runbook_is() -> None:
 def test_every_alert_has_a_runbook() -> None:
     headings = {line.lstrip("# ") for line in RUNBOOKS.read_text().splitlines() if line.startswith("#")}
     assert {alert["alert"] for alert in alerts()} - headings == set(), f"{RUNBOOKS.name} lacks a section for these"
+
+
+def test_what_the_gateway_turns_callers_away_for_has_a_line_in_the_runbook() -> None:
+    (alert,) = (each for each in alerts() if each["alert"] == "GlassBoxGatewayRefusing")
+    found = re.search(r'reason=~"([^"]+)"', alert["expr"])
+    assert found is not None
+    alerting = {code for code in CODES if re.fullmatch(found[1], code)}
+    assert alerting == {code for code, (status, _) in CODES.items() if status >= 500} | {"too_busy"}
+    section = RUNBOOKS.read_text().split("### GlassBoxGatewayRefusing")[1].split("\n###")[0]
+    assert {code for code in alerting if f"`{code}`" not in section} == set()
 
 
 def test_prometheus_looks_at_every_role() -> None:
