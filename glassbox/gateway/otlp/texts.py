@@ -79,7 +79,9 @@ def of_chain(value: Any, names: Iterable[str], role: str, depth: int = _DEPTH) -
     if isinstance(found, str):
         return plain(found)
     if isinstance(found, list):
-        return last(messages(found), role) or (of_chain(found[0], names, role, depth - 1) if len(found) == 1 else "")
+        said = [message for message in messages(found) if message.role in ("user", "assistant")]
+        is_sole = len(found) == 1 and role == "user"  # a function's argument; what is given in a list is no answer
+        return last(said, role) or (of_chain(found[0], names, role, depth - 1) if is_sole else "")
     if not isinstance(found, Mapping):
         return ""
     if _is_message(found):
@@ -87,8 +89,6 @@ def of_chain(value: Any, names: Iterable[str], role: str, depth: int = _DEPTH) -
     for name in names:
         if name in found and (text := of_chain(found[name], names, role, depth - 1)):
             return text
-    if len(found) == 1 and "name" not in found:
-        return of_chain(next(iter(found.values())), names, role, depth - 1)
     return ""
 
 

@@ -189,12 +189,12 @@ class _Tree:
 
     def answered(self) -> _Place | None:
         """Where the answer is: the outermost chain around the last model that said something; that model itself where
-        there is none; the last such chain where no model's span says anything."""
+        there is none. Where no model's span says anything, the last chain that no other step is around."""
         models = [each for each in self._models() if each.step.answer]
         if models:
             last = max(models, key=_end)
             return self._place(last.chain) if last.chain is not None else last
-        chains = [each for each in self.steps if each.chain is each.node and not each.inside & _NO_ANSWER_IN]
+        chains = [each for each in self.steps if each.chain is each.node and not each.inside]
         return max(chains, key=_end, default=None)
 
     def passages(self, answered: _Place) -> _Place | None:

@@ -184,7 +184,16 @@ def llama_index(*, reranked: bool = True) -> list[dict[str, Any]]:
     )
     parts = f"{SpanAttributes.LLM_INPUT_MESSAGES}.1.{MessageAttributes.MESSAGE_CONTENTS}.0"
     return [
-        span(4, 3, openinference(SpanKind.RETRIEVER, QUESTION, None, **retrieved), seconds=(1, 2)),
+        span(
+            4,
+            3,
+            openinference(
+                SpanKind.RETRIEVER,
+                json.dumps({"query_bundle": {"query_str": QUESTION, "image_path": None}}),
+                json.dumps(["<NodeWithScore(node=TextNode(id_=node-0), score=0.83)>"]),
+            ),
+            seconds=(1, 2),
+        ),
         span(3, 2, openinference(SpanKind.RETRIEVER, QUESTION, None, **retrieved), seconds=(1, 2)),
         *([span(5, 2, reranker, seconds=(2, 3))] if reranked else []),
         span(

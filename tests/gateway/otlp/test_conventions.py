@@ -152,6 +152,30 @@ def test_an_answer_of_many_calls_is_the_outermost_chains() -> None:
     assert (found["query"], found["answer"], found["model"]["name"]) == (QUESTION, ANSWER, "gpt-4o-mini")
 
 
+@pytest.mark.parametrize(
+    "said", [{"status": "done"}, {"a": "one", "b": "two"}, ["one", "two"], [{"text": "one"}, {"text": "two"}]]
+)
+def test_a_chain_of_which_it_is_not_clear_what_it_said_leaves_the_answer_to_its_model(said: Any) -> None:
+    chain = openinference(SpanKind.CHAIN, json.dumps({"user": "u-1"}), json.dumps(said))
+    found = request([span(2, 1, llm(QUESTION, ANSWER), seconds=(1, 2)), span(1, None, chain)])
+    assert (found["query"], found["answer"]) == (QUESTION, ANSWER)
+
+
+def test_what_is_prepared_for_retrieval_is_no_answer() -> None:
+    """As openinference-instrumentation-llama-index records how an index is made."""
+    cut = openinference(SpanKind.CHAIN, json.dumps({"text": PASSAGES[0], "metadata_str": ""}), json.dumps(PASSAGES[:1]))
+    nodes = openinference(
+        SpanKind.CHAIN, json.dumps({"nodes": ["<Document>"]}), json.dumps(["<TextNode>", "<TextNode>"])
+    )
+    embedded = openinference(SpanKind.EMBEDDING, json.dumps({"text": PASSAGES[0]}), None)
+    assert isinstance(concluded([span(2, 1, cut), span(3, 1, embedded), span(1, None, nodes)]), str)
+
+
+def test_a_chain_whose_model_is_not_traced_is_enough() -> None:
+    chain = openinference(SpanKind.CHAIN, QUESTION, ANSWER)
+    assert request([span(2, 1, retriever(QUESTION, PASSAGES)), span(1, None, chain)])["answer"] == ANSWER
+
+
 def test_a_retriever_that_found_nothing_is_not_one_that_was_not_recorded() -> None:
     empty = openinference(SpanKind.RETRIEVER, QUESTION, json.dumps({"documents": []}))
     answer = span(3, 1, llm(QUESTION, ANSWER), seconds=(3, 4))
