@@ -57,13 +57,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Committer:
-    """`release` acknowledges a token; `trouble` hears a sentence while the ledger is away, and None when it is back."""
+    """`release` acknowledges a token; `trouble` hears a sentence while the ledger is away, and None when it is back.
+    `registration`: that of the policy with a digest, wherever it stands on the log."""
 
     ledger: Ledger
     vault: Vault
     outbox: Outbox
     release: Callable[[Token], None]
     trouble: Callable[[str | None], None]
+    registration: Callable[[str], Awaitable[PolicyRegistration | None]]
 
     async def parse(self, record: Record, token: Token) -> Entry | None:
         """The entry, or None where the message became a dead letter."""
@@ -205,11 +207,24 @@ class Committer:
             except UnknownReference:
                 raise
             except LedgerUnavailable as error:
+                if isinstance(error, UnknownPolicy) and await self._register_ahead(error.digest):
+                    continue
                 cause = "unknown_policy" if isinstance(error, UnknownPolicy) else "unavailable"
                 metrics.LEDGER_TROUBLE.labels(cause=cause).inc()
                 self.trouble(str(error))
                 await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 — jitter, not a secret
                 delay = min(delay * 2, 10.0)
+
+    async def _register_ahead(self, digest: str) -> bool:
+        """Register a policy that the log has but that was not read yet; its receipt comes when it is."""
+        entry = await self.registration(digest)
+        if entry is None:
+            return False
+        try:
+            await self.ledger.register_policy(entry.policy, str(entry.record["created_at"]))
+        except (LedgerRefused, LedgerUnavailable, KeyError):
+            return False
+        return True
 
 
 class CommitQueue:

@@ -135,6 +135,7 @@ class RoleProcess:
         from streams.lanes import request_lanes, task_lanes
         from streams.note_files import STARTS, FileNotes
         from streams.reading import JoinConsumer
+        from streams.registrations import LoggedRegistrations
         from streams.shares import Shares
         from streams.spending import Gate, KafkaMeter
         from streams.tracing import observed
@@ -166,7 +167,8 @@ class RoleProcess:
             return JoinConsumer(Join(process.outbox, closed, acks, spawn))
         if self.role == "committer":
             ledger = await self._ledger(resources)
-            committer = Committer(ledger, vault, process.outbox, acks.release, self._hear)
+            registrations = LoggedRegistrations(settings.broker())
+            committer = Committer(ledger, vault, process.outbox, acks.release, self._hear, registrations.find)
             return CommitQueue(committer, spawn)
         cards = settings.cards()
         # large libraries load while the consumer group forms; no task is answered before

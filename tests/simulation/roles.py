@@ -239,8 +239,12 @@ def make_consumer(member: Member) -> Consumer:
         member.recover = closed.recover
         return SimJoin(Join(outbox, closed, acks, in_flight.spawn), world)
     if role == "committer":
-        committer = Committer(world.ledger, world.vault, outbox, acks.release, lambda trouble: None)
+        committer = Committer(world.ledger, world.vault, outbox, acks.release, lambda trouble: None, _not_logged)
         return CommitQueue(committer, in_flight.spawn)
     assert role in KINDS
     worker = Worker(role, SimJudge(world, member, role).answer, outbox, world.vault, SimDocuments(world))
     return task_lanes(role, worker.handle, worker.give_up, acks, in_flight, POOL, SimNotes(member), RESERVE)
+
+
+async def _not_logged(digest: str) -> None:
+    """The policies of a simulation are never on its log."""

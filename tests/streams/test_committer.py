@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import streams.committer
 from glassbox.contract.events import Claim, PolicyRegistration, Receipt, Scorecard, Source, reference_record
 from glassbox.contract.verdict import KINDS
 from ledger.checkpoint import Signer
@@ -43,7 +44,13 @@ class Bench:
         self.outbox, self.feed = MemoryOutbox(), Feed(SCORECARDS)
         self.heard: list[str | None] = []
         self.tasks: list[asyncio.Task[None]] = []
-        committer = Committer(self.ledger, self.vault, self.outbox, self.feed.acks.release, self.heard.append)
+        self.logged: dict[str, PolicyRegistration] = {}
+
+        async def registration(digest: str) -> PolicyRegistration | None:
+            return self.logged.get(digest)
+
+        release = self.feed.acks.release
+        committer = Committer(self.ledger, self.vault, self.outbox, release, self.heard.append, registration)
         self.queue = CommitQueue(committer, self._spawn)
 
     def _spawn(self, work: Coroutine[Any, Any, None], ended: Callable[[], object]) -> None:
@@ -141,6 +148,17 @@ async def test_a_registration_is_not_queued_behind_the_scorecard_that_waits_for_
     await bench.give(REGISTRATION)
     assert bench.receipts() == [("e1", "created")]
     assert bench.feed.acknowledged == [0, 1]
+
+
+async def test_a_registration_further_on_in_the_log_than_is_read_is_found(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams.committer, "QUEUE", 4)
+    bench.logged[POLICY.digest] = REGISTRATION
+    await bench.give(*(scorecard(f"e{n}") for n in range(20)), REGISTRATION)
+    assert len(bench.receipts()) == 20
+    assert bench.feed.acknowledged == list(range(21))
+    assert bench.heard[-1] is None
 
 
 async def test_what_cannot_be_read_is_a_dead_letter(bench: Bench) -> None:
