@@ -434,6 +434,16 @@ class Settings(BaseSettings):
         return self.data_dir / "cards"
 
     @property
+    def suites_path(self) -> Path:
+        """The folder of the replay suites that cases are added to."""
+        return self.data_dir / "suites"
+
+    @property
+    def runs_path(self) -> Path:
+        """The folder of the replay runs that the gateway shows."""
+        return self.data_dir / "runs"
+
+    @property
     def catalogue(self) -> str:
         """The address of the catalogue's database; it may hold a password."""
         given = self.catalogue_url

@@ -17,7 +17,7 @@ from glassbox.catalogue import schema
 from glassbox.catalogue.database import Database
 from glassbox.contract.composite import OUTCOMES
 
-MOST = 50_000
+MOST = 20_000
 BINS = 20
 _WIDTH = 1_000_000 // BINS
 _MODELS = 50

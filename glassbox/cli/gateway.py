@@ -65,6 +65,8 @@ async def run_gateway(settings: Settings) -> int:
             gatekeeper,
             limits,
             settings.spending(),
+            settings.suites_path,
+            settings.runs_path,
             await resources.enter_async_context(_ledger(settings)),
             lambda: server.should_exit,
         )

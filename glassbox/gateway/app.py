@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Header, Query, Request
@@ -21,6 +20,7 @@ from glassbox.gateway.accepting import MAX_IDEMPOTENCY_KEY, Acceptor
 from glassbox.gateway.batch import Streamed, outcomes
 from glassbox.gateway.callbacks.asking import described
 from glassbox.gateway.callers import Caller
+from glassbox.gateway.cases import cases_router
 from glassbox.gateway.events import Followers
 from glassbox.gateway.evidence import Inspector, evidence_router
 from glassbox.gateway.guard import EVENTS_PATH, Guard
@@ -29,10 +29,11 @@ from glassbox.gateway.openapi import document, problems
 from glassbox.gateway.otlp.door import TracesDoor
 from glassbox.gateway.otlp.route import add_traces
 from glassbox.gateway.pages import add_pages
-from glassbox.gateway.parts import NDJSON, WORD, AsyncCatalogue, EvaluationId, Parts, TenantQuery, moment
+from glassbox.gateway.parts import NDJSON, WORD, AsyncCatalogue, EvaluationId, Parts, Since, TenantQuery, Until, moment
 from glassbox.gateway.problems import Problem, of_status
 from glassbox.gateway.proofs import bundle
 from glassbox.gateway.reviews import reviews_router
+from glassbox.gateway.runs import runs_router
 from glassbox.gateway.statistics import statistics_router
 from streams.tracing import about
 
@@ -120,8 +121,8 @@ def make_app(parts: Parts) -> FastAPI:
         provider: Annotated[str | None, Query(pattern=WORD)] = None,
         model: Annotated[str | None, Query(pattern=WORD)] = None,
         session: Annotated[str | None, Query(pattern="^[0-9a-f]{64}$", description="Its keyed digest.")] = None,
-        since: Annotated[datetime | None, Query(description="Requested at this time or later.")] = None,
-        until: Annotated[datetime | None, Query(description="Requested before this time.")] = None,
+        since: Since = None,
+        until: Until = None,
         judge: Annotated[str | None, Query(pattern="^[a-z][a-z0-9_]{0,63}$", description="See `below`.")] = None,
         below: Annotated[
             str | None,
@@ -136,7 +137,7 @@ def make_app(parts: Parts) -> FastAPI:
         cursor: Annotated[str | None, Query(max_length=512, pattern="^[A-Za-z0-9_-]+$")] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> Response:
-        """Evaluations, the newest request first, page by page."""
+        """Evaluations, the newest request first, page by page; `since` and `until` are about the request."""
         if below is not None and judge is None:
             raise Problem("invalid_parameter", "goes with judge", field="below")
         if judge is not None and order != "newest":
@@ -212,6 +213,8 @@ def make_app(parts: Parts) -> FastAPI:
     inspector = Inspector(parts, catalogue)
     app.include_router(evidence_router(parts, inspector))
     app.include_router(reviews_router(parts, catalogue, inspector, held_bytes))
+    app.include_router(cases_router(parts, inspector, held_bytes))
+    app.include_router(runs_router(parts))
     app.include_router(statistics_router(parts, catalogue))
     app.state.traces = TracesDoor(acceptor, gate.rates, limits, held_bytes)
     add_traces(app, app.state.traces, gate)

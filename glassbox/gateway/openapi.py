@@ -32,6 +32,7 @@ _PROBLEMS = {
     "one": ("not_found",),
     "proof": ("not_committed", "ledger_unavailable"),
     "evidence": ("not_committed", "no_evidence", "store_unavailable"),
+    "comparison": ("no_comparison",),
     "checkpoint": ("not_found",),
     "events": (),
 }
@@ -53,11 +54,20 @@ def problems(*about: str) -> dict[int | str, dict[str, Any]]:
 def json_body(model: type[BaseModel]) -> dict[str, Any]:
     """The `openapi_extra` of a route whose JSON body is read as this model."""
     schema = model.model_json_schema()
-    text = json.dumps(schema | {"$defs": None})
-    for name, inner in schema.get("$defs", {}).items():
-        text = text.replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(inner))
-    inlined = {name: value for name, value in json.loads(text).items() if name != "$defs"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": inlined}}}}
+    inner = _inlined(schema, schema.pop("$defs", {}))
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": inner}}}}
+
+
+def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    """With what it refers to in its place."""
+    if isinstance(schema, list):
+        return [_inlined(each, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _inlined(each, definitions) for name, each in schema.items() if name != "$ref"}
+    if "$ref" in schema:
+        return {**_inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions), **found}
+    return found
 
 
 def document(app: FastAPI, rules: Rules, is_open: bool) -> dict[str, Any]:

@@ -7,11 +7,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, TypeVar
+from urllib.parse import quote
 
-from fastapi import Path, Query
+from fastapi import Path as InPath
+from fastapi import Query
+from pydantic import BeforeValidator
 
 from glassbox.catalogue.reading import Catalogue, Detail, Row, Summary
+from glassbox.contract.canonical import sha256_hex
 from glassbox.contract.spending import Spending
 from glassbox.dossier.archive import Shelf
 from glassbox.gateway.accepting import Rules, Send
@@ -32,15 +37,25 @@ TenantQuery = Annotated[
     str | None,
     Query(pattern=WORD, description="Another tenant; only for callers who may read every tenant's evaluations."),
 ]
-EvaluationId = Annotated[str, Path(pattern=_ID)]
-Since = Annotated[datetime | None, Query(description="At this time or later.")]
-Until = Annotated[datetime | None, Query(description="Before this time.")]
+EvaluationId = Annotated[str, InPath(pattern=_ID)]
+
+
+def _no_number(given: object) -> object:
+    """What pydantic would take for seconds since 1970 is no RFC 3339."""
+    if isinstance(given, str) and "-" not in given[1:]:
+        raise ValueError("must be a time such as 2026-01-31T09:30:00Z")
+    return given
+
+
+Moment = Annotated[datetime, BeforeValidator(_no_number)]
+Since = Annotated[Moment | None, Query(description="At this time or later.")]
+Until = Annotated[Moment | None, Query(description="Before this time.")]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What the application is made of. `shelf`: where texts and evidence lie. `prove`: asks the ledger itself where
-    receipts carry no whole proof."""
+    """What the application is made of. `shelf`: where texts and evidence lie. `suites`, `runs`: folders of replay.
+    `prove`: asks the ledger itself where receipts carry no whole proof."""
 
     rules: Rules
     send: Send
@@ -49,6 +64,8 @@ class Parts:
     gatekeeper: Gatekeeper
     limits: Limits
     spending: Spending
+    suites: Path
+    runs: Path
     prove: Prove | None = None
     stopping: Callable[[], bool] = lambda: False
 
@@ -80,6 +97,12 @@ class AsyncCatalogue:
         if found.state != "committed" or found.card is None:
             raise Problem("not_committed", f"the evaluation is in the state {found.state}")
         return found.card
+
+
+def folder_of(root: Path, tenant: str) -> Path:
+    """A tenant's own folder below one; the folder itself where there is no tenant. Nothing else there begins with @."""
+    quoted = quote(tenant, safe="")
+    return root if not tenant else root / f"@{quoted if len(quoted) < 200 else sha256_hex(tenant.encode())}"
 
 
 def moment(name: str, given: datetime | None) -> int | None:

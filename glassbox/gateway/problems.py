@@ -23,6 +23,7 @@ CODES: dict[str, tuple[int, str]] = {
     "slow_body": (408, "The body came too slowly"),
     "id_reused": (409, "This id was used before, for another content"),
     "not_committed": (409, "There is no record yet"),
+    "no_comparison": (409, "These runs cannot be compared"),
     "too_large": (413, "The body is too large"),
     "unsupported_media_type": (415, "The body is of another type"),
     "contract": (422, "The request breaks the contract"),

@@ -100,7 +100,7 @@ class Change(Message):
     cases: tuple[CaseChange, ...]
 
     @property
-    def direction(self) -> int:
+    def direction(self) -> Literal[-1, 0, 1]:
         """1 where the candidate is better, -1 where it is worse, else 0."""
         if not self.delta:
             return 0

@@ -172,7 +172,8 @@ class EvaluationEngine:
             classes=counted(cases),
             tokens=dict(tokens),
             questions=tuple(
-                (name, sha256_hex(canonical(case.model_dump(mode="json")))) for name, case in suite.cases.items()
+                (name, sha256_hex(canonical(case.model_dump(mode="json", exclude={"observed"}))))
+                for name, case in suite.cases.items()
             ),
             cases=tuple(cases),
         )

@@ -100,7 +100,7 @@ class Run:
     def open(cls, folder: Path, suite: Suite | None = None) -> Run:
         """Reads all traces once. Raises `StoreError` for a run that is unfinished, whose traces are not those that its
         manifest tells of, of a newer version or, where `suite` is given, of another suite."""
-        manifest = _manifest(folder)
+        manifest = read_manifest(folder)
         if manifest.finished_at is None or manifest.traces_digest is None or manifest.counts is None:
             raise StoreError(folder / MANIFEST, 0, "finished_at", "the run is not finished; go on with --resume")
         if suite is not None:
@@ -162,10 +162,10 @@ class RunStore:
     def resume(cls, folder: Path, suite: Suite, system: SystemReference, now: str, *, repeats: int = 1) -> RunStore:
         """An unfinished run of the same system over the same suite, as often; a torn last line is cut off. Raises
         `StoreError`."""
-        _manifest(folder)  # before the lock, which would leave a file in a folder without a run
+        read_manifest(folder)  # before the lock, which would leave a file in a folder without a run
         file = _locked(folder)
         try:
-            manifest = _manifest(folder)
+            manifest = read_manifest(folder)
             if manifest.finished_at is not None:
                 raise StoreError(folder / MANIFEST, 0, "finished_at", "the run is finished: nothing is missing")
             check_same(folder, manifest, suite, system, repeats)
@@ -236,7 +236,8 @@ def invalid(path: Path, error: ValidationError) -> StoreError:
     return StoreError(path, 0, ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, "))
 
 
-def _manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a run as it says, finished or not. Raises `StoreError`."""
     path = folder / MANIFEST
     try:
         return Manifest.model_validate_json(read_document(path, SCHEMA_VERSION), strict=True)

@@ -59,6 +59,27 @@ class Document(_Line):
     text: Said
 
 
+class Failing(_Line):
+    """A part of a scorecard that failed or missed its target, and why in a few words."""
+
+    judge: str
+    part: str
+    score: str | None = None
+    why: str = ""
+
+
+class Observed(_Line):
+    """The evaluation that a case was made of: what was answered then, and what went wrong. For people: nothing is
+    measured by it."""
+
+    evaluation_id: str
+    answer: str
+    outcome: str
+    trust: str | None = None
+    reasons: tuple[str, ...] = ()
+    failing: tuple[Failing, ...] = ()
+
+
 class Case(_Line):
     """One question. `keywords`: what a right answer names, each as a tuple of accepted alternatives. `relevant`: ids
     of the documents that hold the answer, the declared truth for retrieval; empty where it is not declared.
@@ -70,6 +91,7 @@ class Case(_Line):
     relevant: tuple[Identifier, ...] = ()
     answerable: bool = True
     tags: tuple[str, ...] = ()
+    observed: Observed | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Case:
@@ -194,22 +216,21 @@ def _csv(file: str, raw: bytes, model: type[_Line], columns: Mapping[str, str]) 
 
 def _names(file: str, header: Sequence[str], model: type[_Line], columns: Mapping[str, str]) -> dict[str, str]:
     """Field -> column. A column that is nobody's is left out, unless it is nearly the name of a field without one."""
+    fields = [name for name in model.model_fields if name != "observed"]  # which no cell can hold
     if len(header) == 1 and (found := next((each for each in ";\t" if each in header[0]), None)):
         parted = "tabs" if found == "\t" else f"{found!r}"
         raise SuiteError(file, 1, "", f"its cells are parted by {parted}: .csv is read with ',', .tsv with tabs")
     twice = next((column for column in header if header.count(column) > 1), None)
-    unknown = next((field for field in columns if field not in model.model_fields), None)
+    unknown = next((field for field in columns if field not in fields), None)
     absent = next((column for column in columns.values() if column not in header), None)
     if twice is not None:
         raise SuiteError(file, 1, "", f"the column {twice!r} stands there twice")
     if unknown is not None:
-        raise SuiteError(
-            file, 1, "", f"a {model.__name__.lower()} has no field {unknown!r}{nearest(unknown, model.model_fields)}"
-        )
+        raise SuiteError(file, 1, "", f"a {model.__name__.lower()} has no field {unknown!r}{nearest(unknown, fields)}")
     if absent is not None:
         raise SuiteError(file, 1, "", f"there is no column {absent!r}{nearest(absent, header)}")
-    names = {name: name for name in model.model_fields if name in header} | dict(columns)
-    free = [name for name in model.model_fields if name not in names]
+    names = {name: name for name in fields if name in header} | dict(columns)
+    free = [name for name in fields if name not in names]
     for column in header:
         near = difflib.get_close_matches(column.strip().lower(), free, n=1, cutoff=_NEAR)
         if near and column not in names.values():

@@ -97,7 +97,8 @@ def door(
     gatekeeper = Gatekeeper(KeyRing(keys) if keyed else None, tokens)
     limits = limits or Limits(stream_s=0.2)
     store = FolderStore(folder / "evidence")
-    parts = Parts(RULES, broker.send, Catalogue(database), Shelf(store), gatekeeper, limits, Spending())
+    folders = folder / "suites", folder / "runs"
+    parts = Parts(RULES, broker.send, Catalogue(database), Shelf(store), gatekeeper, limits, Spending(), *folders)
     try:
         yield Door(make_app(replace(parts, **more)), broker, database, keys, store)
     finally:

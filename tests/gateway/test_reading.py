@@ -132,6 +132,7 @@ async def test_lists(open_door: Door) -> None:
             ({"cursor": "bm9uZQ"}, "cursor"),
             ({"since": "yesterday"}, "since"),
             ({"since": "2026-01-01T00:00:00"}, "since"),
+            ({"since": "0"}, "since"),
             ({"model": "\0"}, "model"),
             ({"outcome": "good"}, "outcome"),
             ({"outcom": "pass"}, "outcom"),

@@ -1,0 +1,167 @@
+"""Cases that come to a suite one by one, each from an evaluation that somebody looked at: an incident becomes a
+regression test.
+
+A suite's folder is changed by one process at a time, and each of its files as a whole: whoever reads it meanwhile finds
+a suite. The corpus is written first, so that no case ever names a document that is not there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from glassbox.contract.canonical import canonical, sha256_hex
+from glassbox.replay.suite import CASES, CORPUS, Case, Document, Observed, Suite, SuiteError, load_suite
+
+MOST_CASES = 2_000
+"""Of a suite that cases are added to: each addition reads and writes all of them."""
+_IDENTIFIER = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+class CaseError(ValueError):
+    """An evaluation that makes no case. `field`: what is wrong with it."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field, self.reason = field, reason
+        super().__init__(f"{field}: {reason}")
+
+
+@dataclass(frozen=True)
+class Incident:
+    """What was asked, what it was answered from as (the producer's id, the text), and what went wrong. `relevant`:
+    places of `texts`; it, `keywords` and `answerable` say what a right answer needs, as `Case` has them."""
+
+    question: str
+    texts: Sequence[tuple[str | None, str]]
+    observed: Observed
+    keywords: Sequence[Sequence[str]] = ()
+    relevant: Sequence[int] = ()
+    answerable: bool = True
+
+    @property
+    def case_id(self) -> str:
+        """The evaluation's id, or what stands for one that no suite can have."""
+        name = self.observed.evaluation_id
+        return name if _IDENTIFIER.fullmatch(name) else f"evaluation-{sha256_hex(name.encode())[:32]}"
+
+
+@dataclass(frozen=True)
+class Added:
+    """`added`: false where the suite had this evaluation's case before. `cases`: how many it has."""
+
+    case: str
+    added: bool
+    cases: int
+
+
+def add_case(folder: Path, incident: Incident) -> Added:
+    """Add a case to the suite in a folder, which is made for the first. Raises `CaseError`; `SuiteError` where what is
+    there is no suite; OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _alone(folder):
+        suite = load_suite(folder) if (folder / CASES).exists() else None
+        name = incident.case_id
+        cases = len(suite.cases) if suite else 0
+        if suite is not None and name in suite.cases:
+            return Added(name, False, cases)
+        if cases >= MOST_CASES:
+            raise CaseError("suite", f"has {cases} cases; name another")
+        case, documents = _made(name, incident, suite)
+        for file, lines in ((CORPUS, documents), (CASES, [case])):
+            standing = (folder / file).read_bytes() if suite is not None else b""
+            if standing and not standing.endswith(b"\n"):
+                standing += b"\n"
+            more = b"".join(canonical(line.model_dump(mode="json", exclude_none=True)) + b"\n" for line in lines)
+            _replace(folder / file, standing + more)
+        return Added(name, True, cases + 1)
+
+
+def _made(name: str, incident: Incident, suite: Suite | None) -> tuple[Case, list[Document]]:
+    """The case, and the documents that the corpus does not have yet."""
+    known = dict(suite.corpus) if suite else {}
+    ids = {document.text: document.id for document in known.values()}
+    made: list[Document] = []
+    for wanted, text in incident.texts:
+        if text not in ids and any(map(str.isalnum, text)):
+            document = Document(id=_free(wanted, text, known), text=text)
+            known[document.id] = document
+            ids[text] = document.id
+            made.append(document)
+    if not known:
+        raise CaseError("passages", "none has a letter or digit, and a suite needs a document")
+    try:
+        relevant = dict.fromkeys(ids[incident.texts[n][1]] for n in incident.relevant)
+    except (IndexError, KeyError):
+        raise CaseError(
+            "expectation.relevant", "names a passage that is not there, or has no letter or digit"
+        ) from None
+    try:
+        case = Case.model_validate(
+            {
+                "id": name,
+                "question": incident.question,
+                "keywords": incident.keywords,
+                "relevant": list(relevant),
+                "answerable": incident.answerable,
+                "tags": ["incident"],
+                "observed": incident.observed,
+            }
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"])) or "expectation"
+        raise CaseError(where, first["msg"].removeprefix("Value error, ")) from None
+    return case, made
+
+
+def _free(wanted: str | None, text: str, known: Mapping[str, Any]) -> str:
+    """The producer's id where it can stand in a suite and is no other text's; else one made of the text."""
+    if wanted is not None and _IDENTIFIER.fullmatch(wanted) and wanted not in known:
+        return wanted
+    return f"text-{sha256_hex(text.encode())[:32]}"
+
+
+def suites_in(folder: Path) -> Iterator[Suite]:
+    """The suites in a folder, by name; what is none is left out."""
+    for each in sorted(folder.iterdir()) if folder.is_dir() else ():
+        try:
+            if (each / CASES).is_file():
+                yield load_suite(each)
+        except (SuiteError, OSError):
+            continue
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """As a whole or not at all, for good."""
+    half = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(path)
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
+    handle = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
