@@ -11,6 +11,9 @@ from sqlalchemy import Select, Subquery, func, select
 from glassbox.catalogue import schema
 from glassbox.catalogue.database import Database
 
+MOST = 1_000
+"""Reviews told of one evaluation, the newest."""
+
 
 @dataclass(frozen=True)
 class Tally:
@@ -35,15 +38,16 @@ class ReviewSpan:
 
 
 def of_evaluation(database: Database, tenant: str, evaluation_id: str) -> Sequence[Any]:
-    """Rows of all its reviews, the oldest first. Raises `CatalogueUnavailable`."""
+    """Rows of its reviews, the oldest first. Raises `CatalogueUnavailable`."""
     table = schema.reviews
     statement = (
         select(table)
         .where(table.c.tenant == tenant, table.c.evaluation_id == evaluation_id, table.c.judge.is_not(None))
-        .order_by(table.c.created_at, table.c.digest)
+        .order_by(table.c.created_at.desc(), table.c.digest.desc())
+        .limit(MOST)
     )
     with database.reading() as connection:
-        return connection.execute(statement).mappings().all()
+        return connection.execute(statement).mappings().all()[::-1]
 
 
 def reviewed(database: Database, span: ReviewSpan, after: str, limit: int) -> list[str]:

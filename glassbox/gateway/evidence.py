@@ -1,5 +1,6 @@
 """What stands behind a scorecard, with its texts: for people who decide whether to trust an answer."""
 
+import asyncio
 import json
 from typing import Annotated, Literal
 
@@ -16,6 +17,9 @@ from glassbox.gateway.openapi import problems
 from glassbox.gateway.parts import AsyncCatalogue, EvaluationId, Parts, TenantQuery
 from glassbox.gateway.problems import Problem
 from ledger.port import Receipt, StoreUnavailable, salted_digest
+
+_AT_ONCE = 16
+"""Evaluations with all their texts in memory."""
 
 
 class ReviewView(Frozen):
@@ -44,6 +48,7 @@ class Inspector:
 
     def __init__(self, parts: Parts, catalogue: AsyncCatalogue) -> None:
         self._shelf, self._catalogue = parts.shelf, catalogue
+        self.turns = asyncio.Semaphore(_AT_ONCE)
 
     async def dossier(self, tenant: str, evaluation_id: str) -> Dossier:
         """With its request. Raises `Problem`."""
@@ -72,12 +77,12 @@ class Inspector:
         """Those whose words are kept, the oldest first. Raises `Problem`."""
         name = found.record["evaluation_id"]
         rows = await self._catalogue.ask(lambda c: c.reviews(tenant, name))
+        try:
+            contents = await asyncio.gather(*(self._shelf.review(found, row["digest"]) for row in rows))
+        except StoreUnavailable:
+            raise _away() from None
         made = []
-        for row in rows:
-            try:
-                content = await self._shelf.review(found, row["digest"])
-            except StoreUnavailable:
-                raise _away() from None
+        for row, content in zip(rows, contents, strict=True):
             if content is None:
                 continue  # its entry came to the topic by another way
             said = strict_loads(content)
@@ -118,9 +123,10 @@ def evidence_router(parts: Parts, inspector: Inspector) -> APIRouter:
         """Query, answer and passages, what each judge found in them and where, the arithmetic of the trust score, and
         what people said of it. Places count code points."""
         whose = caller.reads(tenant)
-        found = await inspector.dossier(whose, evaluation_id)
-        reviews = await inspector.reviews(whose, found)
-        made = Inspection(**dict(view(found, parts.spending)), reviews=tuple(reviews))
-        return Response(made.model_dump_json(), media_type="application/json")
+        async with inspector.turns:
+            found = await inspector.dossier(whose, evaluation_id)
+            reviews = await inspector.reviews(whose, found)
+            made = Inspection(**dict(view(found, parts.spending)), reviews=tuple(reviews))
+            return Response(made.model_dump_json(), media_type="application/json")
 
     return router

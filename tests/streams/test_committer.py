@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import streams.committer
-from glassbox.contract.events import Claim, PolicyRegistration, Receipt, Scorecard, Source, reference_record
+from glassbox.contract.events import Claim, PolicyRegistration, Receipt, Review, Scorecard, Source, reference_record
 from glassbox.contract.verdict import KINDS
 from ledger.checkpoint import Signer
 from ledger.evidence import EvidenceVault
@@ -57,7 +57,7 @@ class Bench:
         self.tasks.append(asyncio.ensure_future(work))
         self.tasks[-1].add_done_callback(lambda _: ended())
 
-    async def give(self, *values: Scorecard | Claim | PolicyRegistration | bytes) -> None:
+    async def give(self, *values: Scorecard | Claim | Review | PolicyRegistration | bytes) -> None:
         for value in values:
             raw = value if isinstance(value, bytes) else value.model_dump_json().encode()
             await self.queue.on_record(*self.feed.next(raw))
@@ -197,6 +197,30 @@ async def test_a_card_ahead_of_the_one_it_supersedes_waits_and_holds_up_nobody(b
     assert sorted(bench.receipts()) == [("e1", "created"), ("e2", "created"), ("e2", "duplicate"), ("e3", "created")]
     assert bench.letters() == []
     assert bench.feed.acknowledged == [0, 1, 2, 3, 4]
+
+
+async def test_a_review_waits_for_the_scorecard_that_it_points_at(bench: Bench) -> None:
+    review = Review(
+        tenant="acme",
+        record=reference_record("review", "ab" * 32, NOW, "e1"),
+        judge="semantic_faithfulness",
+        part="faithfulness",
+        agrees=False,
+        met=True,
+        method_digest=None,
+        reviewer="cd" * 32,
+    )
+    await bench.give(REGISTRATION, review)
+    assert await bench.ledger.read(f"review:{'ab' * 32}") is None
+    card = scorecard()
+    await bench.give(card)
+    await bench.queue.tick()
+    await bench.give()
+    assert await bench.ledger.read(f"review:{'ab' * 32}") == review.record
+    assert await bench.ledger.read("e1") == card.record, "which stands as it was"
+    receipt = Receipt.model_validate_json(bench.outbox.on(RECEIPTS)[-1].value or b"")
+    assert (receipt.tenant, receipt.record) == ("acme", review.record)
+    assert bench.receipts() == [("e1", "created"), (receipt.evaluation_id, "created")]
 
 
 async def test_work_that_was_cancelled_before_its_first_step_stops_nobody(bench: Bench) -> None:
