@@ -9,12 +9,13 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench lock hfc soak
+.PHONY: help demo test lint bench lock hfc soak screenshots
 
 help:
 	@echo "make demo   install the base and judge the sample answers on this machine, every proof verified"
 	@echo "make test   install what the tests need and run them all (ARGS='-k merkle' chooses)"
 	@echo "make kafka  Apache Kafka for the tests, by Maven (ARGS=-Dkafka.version=4.4.0 chooses another release)"
+	@echo "make screenshots   the explorer's views at two widths in both themes, into build/screenshots"
 	@echo "make lint   style, types, import rules, container files, shell"
 	@echo "make bench  ratios against the libraries that GlassBox is built on, and evaluations per second"
 	@echo "make hfc    install hfc into $(HFC), for who must reach Fabric through it"
@@ -35,6 +36,9 @@ test: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/pytest -m bench -s -p no:xdist tests/bench $(ARGS)
+
+screenshots: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.browser.screenshots build/screenshots
 
 kafka: build/kafka/stamp
 

@@ -15,6 +15,7 @@ WAITS = (
     "tests/cli/test_up.py",
     "tests/operations/",  # a pipeline under Prometheus
     "tests/gateway/",  # PostgreSQL and a pipeline
+    "tests/browser/",  # one Chromium, and evaluations to show in it
     "tests/cli/test_worker.py",
     "tests/cli/test_own_judges.py",
     "tests/cli/test_demo.py",

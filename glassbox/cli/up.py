@@ -72,7 +72,8 @@ def _describe(supervisor: Supervisor) -> None:
     if "fabric" in settings.ledgers:
         print(f"ledger   {fabric_place(settings)}")
     who = "anybody on this machine" if gatekeeper_of(settings).is_open else "who has a key or token"
-    print(f"gateway  {supervisor.gateway}/v1/evaluations  (HTTP, for {who})")
+    print(f"explorer {supervisor.gateway}/  (in a browser, for {who})")
+    print(f"gateway  {supervisor.gateway}/v1/evaluations  (HTTP)")
     print(f"data     {settings.data_dir}")
     print("metrics  " + "\n         ".join(f"{url}/metrics  {name}" for name, url in supervisor.metrics.items()))
     policy = settings.policies()[settings.policy]

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
-from glassbox.cli.stores import evidence_store
-from glassbox.dossier.archive import Shelf
-from glassbox.gateway.limits import Limits
-from streams.ports import Record
-from tests.browser.house import Serving, filled, published
-from tests.cli.judged import settings_of
-from tests.gateway.parts import Door, door
+from tests.browser.chromium import binary, launched
+from tests.browser.house import House, entries, filled
+from tests.browser.house import housed as open_house
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 """How long a page may take for what takes it a second here."""
+expect.set_options(timeout=PATIENCE_MS)
 WATCH = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy violated: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
@@ -32,21 +27,20 @@ addEventListener("securitypolicyviolation", (event) =>
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The browser lives in the session's loop, so what asks it does too."""
+    """The browser lives in the session's loop, so what asks it does too. The first test waits for what all share."""
     for item in items:
-        if item.path.parent == Path(__file__).parent and pytest_asyncio.is_async_test(item):
+        if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(missing: Callable[[str], NoReturn]) -> AsyncIterator[Browser]:
-    program = next((found for name in NAMES if (found := shutil.which(name))), None)
+    program = binary()
     if program is None:
         missing("there is no Chromium: apt-get install chromium")
     async with async_playwright() as playwright:
-        # a name that is not this machine's own, so that a page can be on an insecure origin
-        arguments = ["--no-sandbox", "--host-resolver-rules=MAP glassbox.test 127.0.0.1"]
-        running = await playwright.chromium.launch(executable_path=program, args=arguments)
+        running = await launched(playwright, program)
         yield running
         await running.close()
 
@@ -97,28 +91,7 @@ async def page(opened: Callable[..., Any]) -> Page:
     return made
 
 
-@dataclass
-class House:
-    """A gateway that is served on a data folder with real evaluations. `records`: what their ledger published. `key`:
-    the log's public key."""
-
-    folder: Path
-    records: dict[str, Record]
-    key: str
-    door: Door
-    serving: Serving
-    limits: Limits
-
-    @property
-    def url(self) -> str:
-        return self.serving.url
-
-    def told(self, *names: str) -> None:
-        self.door.told([self.records[name] for name in names])
-
-    def again(self) -> None:
-        """Serve on the same address as before."""
-        self.serving = Serving(self.door.app, self.limits, self.serving.port)
+Housed = Callable[..., AbstractContextManager[House]]
 
 
 @pytest.fixture(scope="session")
@@ -127,29 +100,19 @@ def judged_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def housed(judged_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+def housed(
+    judged_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., AbstractContextManager[House]]:
     """Opens a house with a catalogue of its own, which knows all policies and no evaluation."""
-
-    @contextmanager
-    def open_house(tenant: str | None = None, *, stream_s: float = 60, **options: Any) -> Iterator[House]:
-        records, limits = published(judged_folder, tenant), Limits(stream_s=stream_s)
-        settings = settings_of(judged_folder)
-        shelf = Shelf(evidence_store(settings))
-        with door(tmp_path_factory.mktemp("door"), limits=limits, shelf=shelf, **options) as made:
-            key = str(settings.signing_key().verifier)
-            house = House(judged_folder, records, key, made, Serving(made.app, limits), limits)
-            house.told(*(name for name in records if name.startswith("policy:")))
-            try:
-                yield house
-            finally:
-                house.serving.stop()
-
-    return open_house
+    ledger = entries(judged_folder)
+    return lambda tenant=None, **options: open_house(
+        judged_folder, ledger, tmp_path_factory.mktemp("door"), tenant, **options
+    )
 
 
 @pytest.fixture(scope="session")
-def house(housed: Callable[..., Any]) -> Iterator[House]:
+def house(housed: Housed) -> Iterator[House]:
     """Shows everything, to anybody on this machine."""
     with housed() as made:
-        made.told(*made.records)
+        made.told(*made.ledger)
         yield made

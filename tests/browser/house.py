@@ -5,31 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassbox.cli.stores import evidence_store
 from glassbox.contract.events import PolicyRegistration
 from glassbox.contract.events import Receipt as Published
 from glassbox.contract.verdict import Method, NotApplicable, Scored
+from glassbox.dossier.archive import Shelf
 from glassbox.gateway.limits import Limits
 from glassbox.gateway.server import Server
 from judges.llm import EndpointClient
 from judges.port import NEEDS, Case, Judge, Judgement
 from ledger.merkle_log import MerkleLog
+from ledger.port import Receipt
 from streams.ports import Record
 from streams.topics import RECEIPTS, SCORECARDS
 from tests.catalogue.stories import message
 from tests.cli.judged import SAMPLES, judged, settings_of
+from tests.gateway.parts import Door, door
 
 MINUTE, DAY = 60_000, 86_400_000
 FAILING = "transit-fare-02"
 """An answer with a wrong price, which fails by veto."""
-DAYS = {
-    2: ("transit-night-01", "transit-lost-01", "leaflet-dose-02"),
-    1: ("leaflet-maker-01", "database-upgrade-01", "transit-german-02"),
-    0: ("transit-fare-01", FAILING),
-}
+DAYS = {2: ("transit-night-01",), 1: ("transit-fare-01",), 0: (FAILING,)}
 """Days ago -> which of the shipped samples were asked then."""
 HOSTILE = "hostile"
 HUGE = "huge"
@@ -107,38 +109,49 @@ def filled(folder: Path, now: int) -> Path:
     return folder
 
 
-def published(folder: Path, tenant: str | None) -> dict[str, Record]:
-    """Name -> what the committer publishes of each record on a folder's ledger: registrations of policies, receipts of
-    scorecards."""
+@dataclass(frozen=True)
+class Entry:
+    """What stands on a ledger; `policy`: the content of a policy's record."""
 
-    async def read() -> dict[str, Record]:
-        log = MerkleLog.reader(settings_of(folder).ledger_path)
-        made = {name: await _message(log, name, n, tenant) for n, name in enumerate(await log.find("", 1000))}
+    receipt: Receipt
+    policy: Mapping[str, Any] | None
+    number: int
+
+    def message(self, tenant: str | None) -> Record:
+        """What is published of it: a registration, or a receipt."""
+        record = dict(self.receipt.record)
+        published: PolicyRegistration | Published
+        if self.policy is not None:
+            topic, published = SCORECARDS, PolicyRegistration(policy=dict(self.policy), record=record)
+        else:
+            topic, published = (
+                RECEIPTS,
+                Published(
+                    evaluation_id=record["evaluation_id"],
+                    result="created",
+                    record=record,
+                    record_digest=self.receipt.record_digest,
+                    ledger=self.receipt.ledger,
+                    proof=dict(self.receipt.proof),
+                    tenant=tenant,
+                ),
+            )
+        return message(topic, published.model_dump(mode="json"), at=self.number, offset=self.number)
+
+
+def entries(folder: Path) -> dict[str, Entry]:
+    """All that stands on a folder's ledger, by name."""
+
+    async def read() -> dict[str, Entry]:
+        log, made = MerkleLog.reader(settings_of(folder).ledger_path), dict[str, Entry]()
+        for number, name in enumerate(await log.find("", 1000)):
+            receipt = await log.prove(name)
+            assert receipt is not None
+            made[name] = Entry(receipt, await log.policy(name.removeprefix("policy:")), number)
         await log.close()
         return made
 
     return asyncio.run(read())
-
-
-async def _message(log: MerkleLog, name: str, number: int, tenant: str | None) -> Record:
-    receipt = await log.prove(name)
-    assert receipt is not None
-    record = dict(receipt.record)
-    if record["kind"] == "policy":
-        policy = await log.policy(record["digest"])
-        assert policy is not None
-        entry = PolicyRegistration(policy=policy, record=record)
-        return message(SCORECARDS, entry.model_dump(mode="json"), at=number, offset=number)
-    receipt_of_it = Published(
-        evaluation_id=name,
-        result="created",
-        record=record,
-        record_digest=receipt.record_digest,
-        ledger=receipt.ledger,
-        proof=dict(receipt.proof),
-        tenant=tenant,
-    )
-    return message(RECEIPTS, receipt_of_it.model_dump(mode="json"), at=number, offset=number)
 
 
 class Serving:
@@ -163,3 +176,50 @@ class Serving:
         """As a gateway that dies: what it was answering is cut off."""
         self._server.should_exit = self._server.force_exit = True
         self._thread.join(30)
+
+
+@dataclass
+class House:
+    """A gateway that is served on a data folder with real evaluations. `ledger`: what stands there by name. `key`: the
+    log's public key."""
+
+    ledger: Mapping[str, Entry]
+    tenant: str | None
+    key: str
+    door: Door
+    serving: Serving
+    limits: Limits
+
+    @property
+    def url(self) -> str:
+        return self.serving.url
+
+    def told(self, *names: str) -> None:
+        """What was published of these comes to the catalogue."""
+        self.door.told([self.ledger[name].message(self.tenant) for name in names])
+
+    def again(self) -> None:
+        """Serve on the same address as before."""
+        self.serving = Serving(self.door.app, self.limits, self.serving.port)
+
+
+@contextmanager
+def housed(
+    judged_folder: Path,
+    ledger: Mapping[str, Entry],
+    catalogue: Path,
+    tenant: str | None = None,
+    *,
+    stream_s: float = 60,
+    **options: Any,
+) -> Iterator[House]:
+    """A house whose catalogue, in a folder of its own, knows all policies and no evaluation. `options`: of the door."""
+    settings, limits = settings_of(judged_folder), Limits(stream_s=stream_s)
+    with door(catalogue, limits=limits, shelf=Shelf(evidence_store(settings)), **options) as made:
+        serving = Serving(made.app, limits)
+        house = House(ledger, tenant, str(settings.signing_key().verifier), made, serving, limits)
+        house.told(*(name for name in ledger if name.startswith("policy:")))
+        try:
+            yield house
+        finally:
+            house.serving.stop()

@@ -11,7 +11,7 @@ import { reviews, toSuite } from "./review.js";
 import { ageOf, because, count, modelName, plain, short, stateWord } from "./words.js";
 
 export function showEvaluation(into, rest, query, tools) {
-  const [id, part = ""] = rest;
+  let [id, part = ""] = rest;
   const address = (more = "") => `#/evaluations/${encodeURIComponent(id)}${more}`;
   const claimOf = (named) => (named.has("claim") ? Number(named.get("claim")) - 1 : null);
   let [reading, drawn] = [null, null];
@@ -96,9 +96,9 @@ export function showEvaluation(into, rest, query, tools) {
   return {
     title: id,
     update([, now = ""], changed) {
-      query = changed;
+      [part, query] = [now, changed];
       reading?.choose(claimOf(changed));
-      if (now === "proof") openProof();
+      if (drawn && part === "proof") openProof(); // else it is opened once it is drawn
     },
   };
 }

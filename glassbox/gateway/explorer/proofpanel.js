@@ -26,7 +26,7 @@ const STEPS = {
 export function proofPanel(id, { signal, say }) {
   const key = h("input", { name: "key", spellcheck: "false", autocomplete: "off", placeholder: "NAME+HASH+BASE64", "aria-describedby": "key-help" });
   key.value = localStorage.getItem(KEPT) ?? "";
-  const file = h("input", { type: "file", accept: ".json,application/json", "aria-label": "A bundle of your own" });
+  const file = h("input", { type: "file", accept: ".json,application/json" });
   const result = h("div", { class: "proof-result" });
   const hindrance = obstacle();
   const start = h("button", { type: "submit", class: "button main", disabled: Boolean(hindrance) }, "Verify in this browser");
