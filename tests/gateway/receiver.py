@@ -21,11 +21,11 @@ from glassbox.catalogue.reading import Catalogue
 from glassbox.gateway.callbacks.addresses import CallbackRules, allowed_hosts
 from glassbox.gateway.callbacks.asking import Callbacks
 from glassbox.gateway.callbacks.keys import CallbackKeyFile, CallbackKeys
+from glassbox.gateway.callbacks.posting import Lookup
 from glassbox.gateway.callbacks.sending import Patience, Sender
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "gateway.md"
 QUICK = Patience(attempts=10, first_s=0.02, factor=1.0, limit_s=30.0)
-LEASE_MS = 1500
 
 
 def documented() -> Callable[[str, Mapping[str, str], bytes, set[str]], bool]:
@@ -53,6 +53,8 @@ class Call:
 
 
 Answer = int | str | None
+DRIPPING = 0
+"""An answer whose status comes and whose body does not."""
 
 
 @dataclass
@@ -76,6 +78,11 @@ class Receiver:
             return web.Response(status=307, headers={"Location": answer})
         if answer is None:
             await self.over.wait()
+        if answer == DRIPPING:
+            dripping = web.StreamResponse(headers={"Content-Length": "1000"})
+            await dripping.prepare(request)
+            await self.over.wait()
+            return dripping
         return web.Response(status=answer or 500, text="x" * 300_000)
 
     async def called(self, times: int) -> list[Call]:
@@ -116,16 +123,22 @@ def local(*ports: int) -> CallbackRules:
     return CallbackRules(allowed_hosts(hosts), allow_http=True, allow_private=True)
 
 
-def sender(database: Database, keys: Path, rules: CallbackRules, patience: Patience = QUICK, **more: Any) -> Sender:
-    queue, ring = CallbackQueue(database, LEASE_MS), CallbackKeys(CallbackKeyFile(keys))
-    return Sender(queue, Catalogue(database), ring, rules, patience, **more)
+def sender(
+    queue: CallbackQueue,
+    database: Database,
+    keys: Path,
+    rules: CallbackRules,
+    patience: Patience = QUICK,
+    look: Lookup | None = None,
+) -> Sender:
+    return Sender(queue, Catalogue(database), CallbackKeys(CallbackKeyFile(keys)), rules, patience, look)
 
 
 @asynccontextmanager
-async def sending(*args: Any, **more: Any) -> AsyncIterator[None]:
+async def sending(database: Database, *args: Any, **more: Any) -> AsyncIterator[None]:
     """While it runs, who is due is called."""
     stop = asyncio.Event()
-    running = asyncio.create_task(sender(*args, **more).run(stop))
+    running = asyncio.create_task(sender(CallbackQueue(database), database, *args, **more).run(stop))
     try:
         yield
     finally:
@@ -134,5 +147,6 @@ async def sending(*args: Any, **more: Any) -> AsyncIterator[None]:
 
 
 if __name__ == "__main__":
-    made = sender(Database(sys.argv[1]), Path(sys.argv[2]), local(int(sys.argv[3])))
-    asyncio.run(made.run(asyncio.Event()))
+    catalogue = Database(sys.argv[1])
+    soon = CallbackQueue(catalogue, lease_ms=1500)
+    asyncio.run(sender(soon, catalogue, Path(sys.argv[2]), local(int(sys.argv[3]))).run(asyncio.Event()))

@@ -73,12 +73,12 @@ async def post(
     """Send a body and tell what came of it. The name is looked up once; every address it has must be allowed, and to
     these alone is connected. No redirect is followed, no proxy asked, no cookie kept."""
     try:
-        async with asyncio.timeout(limit_s):
+        async with asyncio.timeout(limit_s) as limit:
             addresses = await look(target.host.strip("[]"), target.port)
             if not addresses or not all(rules.may_reach(address) for _, address in addresses):
                 return Attempt("private_address")
             async with _session(addresses) as session:
-                return await _exchange(session, target, headers, body)
+                return await _exchange(session, target, headers, body, limit)
     except TimeoutError:
         return Attempt("timeout")
     except socket.gaierror:
@@ -99,9 +99,12 @@ def _session(addresses: Sequence[tuple[int, str]]) -> aiohttp.ClientSession:
     )
 
 
-async def _exchange(session: aiohttp.ClientSession, target: Target, headers: Mapping[str, str], body: bytes) -> Attempt:
+async def _exchange(
+    session: aiohttp.ClientSession, target: Target, headers: Mapping[str, str], body: bytes, limit: asyncio.Timeout
+) -> Attempt:
     url = URL(target.url, encoded=True)  # as it was given and checked, to the byte
     async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
+        limit.reschedule(None)  # it is answered in time, however long the rest may take
         attempt = Attempt(str(response.status), retry_after(response.headers))
         with suppress(TimeoutError, aiohttp.ClientError):
             async with asyncio.timeout(_READ_S):
