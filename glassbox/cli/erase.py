@@ -34,7 +34,8 @@ def erase(
 
     Example: glassbox erase transit-fare-01 --yes
     """
-    from glassbox.cli.errors import FINDING, CommandError
+    from glassbox.cli.errors import FINDING, CommandError, say
+    from glassbox.replay.cases import copies
     from glassbox.settings import Settings
 
     if not yes:
@@ -42,8 +43,11 @@ def erase(
             raise CommandError("erasing cannot be undone: say --yes where nobody can be asked")
         what = ids[0] if len(ids) == 1 else f"{len(ids)} evaluations"
         typer.confirm(f"Erase the content of {what}? This cannot be undone.", abort=True, err=True)
-    results = asyncio.run(_erase(Settings.load(), list(dict.fromkeys(ids)), ahead))
+    settings = Settings.load()
+    results = asyncio.run(_erase(settings, list(dict.fromkeys(ids)), ahead))
     for evaluation_id, result in results.items():
+        for suite in copies(settings.suites_path, evaluation_id):
+            say(f"{evaluation_id}: {suite} has a case with its texts, which somebody added: remove it there")
         if as_json:
             print(json.dumps({"evaluation_id": evaluation_id, "result": result}))
         else:

@@ -140,6 +140,14 @@ def suites_in(folder: Path) -> Iterator[Suite]:
             continue
 
 
+def copies(root: Path, evaluation_id: str) -> Iterator[Path]:
+    """The suites in a folder, and in its tenants' own (@TENANT), that have a case of an evaluation."""
+    for folder in (root, *sorted(root.glob("@*"))):
+        for suite in suites_in(folder):
+            if any(case.observed and case.observed.evaluation_id == evaluation_id for case in suite.cases.values()):
+                yield folder / suite.name
+
+
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     with (folder / ".lock").open("ab") as lock:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from glassbox.contract.request import keyed_digest
+from glassbox.replay.cases import Incident, add_case
 from glassbox.replay.evaluate import EVALUATION, EvaluationEngine
 from glassbox.replay.store import MANIFEST, Run
-from glassbox.replay.suite import load_suite
+from glassbox.replay.suite import Observed, load_suite
 from tests.cli.conftest import Command, command  # noqa: F401 — a fixture
 from tests.gateway.parts import ID_KEY, Door
 from tests.gateway.stored import judged
@@ -43,6 +44,16 @@ async def test_a_failing_scorecard_becomes_a_case(keyed_door: Door, tmp_path: Pa
     async with keyed_door.client(keyed_door.key("other")) as client:
         problem(await client.post(CASE, json=WANTED), 404, "not_found")
         assert (await client.get("/v1/suites")).json() == {"suites": []}
+
+
+def test_erasing_names_the_suites_that_have_a_copy(command: Command, tmp_path: Path) -> None:  # noqa: F811 — the fixture
+    observed = Observed(evaluation_id="e", answer="a", outcome="fail")
+    folder = tmp_path / ".glassbox" / "suites" / "@acme" / "regressions"
+    add_case(folder, Incident("What?", [(None, "text")], observed))
+    code, _, said = command("erase", "e", "other", "--ahead", "--yes")
+    assert code == 0
+    (line,) = said.splitlines()
+    assert line.startswith(f"glassbox: e: {folder} has a case")
 
 
 async def test_what_makes_no_case_is_said(keyed_door: Door) -> None:
