@@ -120,19 +120,6 @@ def test_an_application_that_is_traced_is_judged(door: Door) -> None:
     assert (items()[0]["outcome"], items()[0]["session"] is not None) == ("pass", True)
 
 
-async def test_who_asked_is_called_back(door: Door) -> None:
-    said = await asyncio.to_thread(door.pipeline.command, "callback-keys", "create", "--json", environment={})
-    secret = json.loads(said.stdout)["secret"]
-    async with receiving(port=door.hook) as receiver:
-        asked = request("called", callback_url=receiver.url)
-        assert (await asyncio.to_thread(door.client.post, URL, json=asked)).status_code == 202
-        (call,) = await receiver.called(1)
-    assert documented()(secret, call.headers, call.body, set())
-    assert (call.said["type"], call.said["data"]["state"]) == ("evaluation.committed", "committed")
-    logs = [child.log.read_text() for child in door.pipeline.roles.values()]
-    assert not any("sesame" in log for log in logs), "of the address only the host"
-
-
 def test_a_review_is_signed_by_the_ledger_and_changes_no_scorecard(door: Door) -> None:
     asked = request("reviewed")
     door.client.post(URL, json=asked)
