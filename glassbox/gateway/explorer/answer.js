@@ -147,8 +147,8 @@ function sourceColumn(evidence) {
     "section",
     { class: "source-side", "aria-labelledby": "passages" },
     h("h2", { id: "passages" }, "Passages", h("span", { class: "quiet" }, passages.length ? ` ${passages.length}, in the retriever's order` : "")),
-    passages.length ? h("ol", { class: "sources" }, list("passages", passages)) : h("p", { class: "quiet" }, "None were retrieved."),
-    documents.length ? [h("h3", {}, "Source documents"), h("ol", { class: "sources" }, list("source_documents", documents))] : null,
+    passages.length ? h("ol", { class: "sources", tabindex: 0, "aria-labelledby": "passages" }, list("passages", passages)) : h("p", { class: "quiet" }, "None were retrieved."),
+    documents.length ? [h("h3", {}, "Source documents"), h("ol", { class: "sources", tabindex: 0, "aria-label": "Source documents" }, list("source_documents", documents))] : null,
   );
   let marked = null;
   return {

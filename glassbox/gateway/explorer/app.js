@@ -52,7 +52,7 @@ function show() {
   }
   if (!first) {
     scrollTo(0, 0);
-    main.querySelector("h1")?.focus();
+    (main.querySelector("h1") ?? main).focus();
   }
 }
 

@@ -29,6 +29,13 @@ export function replace(element, ...children) {
   return element;
 }
 
+/** Replaces what a view shows; who was in it is at its heading then, and not lost. */
+export function redraw(view, ...children) {
+  const within = view.contains(document.activeElement);
+  replace(view, ...children);
+  if (within) view.querySelector("h1")?.focus({ preventScroll: true });
+}
+
 /** Text for screen readers alone. */
 export const unseen = (text) => h("span", { class: "unseen" }, text);
 

@@ -3,12 +3,14 @@
 import { Problem, get, ofEvaluation } from "./api.js";
 import { answerAndPassages, strangers } from "./answer.js";
 import { bar, pill } from "./charts.js";
-import { h, replace, section } from "./dom.js";
+import { h, redraw, replace, section } from "./dom.js";
 import { foreign, plainText } from "./foreign.js";
 import { arithmetic, partsTable } from "./parts.js";
 import { proofPanel } from "./proofpanel.js";
-import { reviews, toSuite } from "./review.js";
+import { reviewList, reviews, toSuite } from "./review.js";
 import { ageOf, because, count, modelName, plain, short, stateWord } from "./words.js";
+
+const REVIEW_WAITS_MS = [300, 1000, 3000, 8000]; // how long one takes through the log to the catalogue
 
 export function showEvaluation(into, rest, query, tools) {
   let [id, part = ""] = rest;
@@ -35,7 +37,7 @@ export function showEvaluation(into, rest, query, tools) {
     } catch (error) {
       if (error.name === "AbortError") return;
       if (!(error instanceof Problem)) reportError(error);
-      replace(into, h("h1", { tabindex: -1 }, error.code === "not_found" ? "There is no such evaluation" : "It cannot be shown"), h("p", { class: "notice bad", role: "alert" }, error.message), h("p", {}, h("a", { href: "#/" }, "All evaluations")));
+      redraw(into, h("h1", { tabindex: -1 }, error.code === "not_found" ? "There is no such evaluation" : "It cannot be shown"), h("p", { class: "notice bad", role: "alert" }, error.message), h("p", {}, h("a", { href: "#/" }, "All evaluations")));
     }
   }
 
@@ -45,7 +47,7 @@ export function showEvaluation(into, rest, query, tools) {
     const proof = found.state === "committed" ? proofPanel(id, tools) : null;
     drawn = { proof: section("Proof", proof?.element ?? h("p", { class: "quiet" }, `There is nothing to prove yet: ${stateWord(found.state)}.`)), run: proof?.run };
     drawn.proof.classList.add("card");
-    replace(
+    redraw(
       into,
       h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Evaluations")),
       head(id, found, known),
@@ -66,14 +68,19 @@ export function showEvaluation(into, rest, query, tools) {
     return made;
   }
 
-  /** The list of reviews anew, and nothing else of the page. */
-  async function refreshReviews() {
-    const { evidence } = await load().catch(() => ({}));
-    if (!evidence || evidence instanceof Problem || tools.signal.aborted) return;
-    const list = into.querySelector(".reviews");
-    const anew = reviews(id, evidence, tools, refreshReviews).querySelector(".reviews");
-    if (list) list.replaceWith(anew);
-    else if (anew) into.querySelector(".review-form").before(anew);
+  /** The list of reviews anew once the last one is there, and nothing else of the page. */
+  async function refreshReviews(had) {
+    for (const wait of REVIEW_WAITS_MS) {
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      if (tools.signal.aborted) return;
+      const { evidence } = await load().catch(() => ({}));
+      if (!evidence || evidence instanceof Problem || evidence.reviews.length <= had) continue;
+      const anew = reviewList(evidence.reviews);
+      const list = into.querySelector(".reviews");
+      if (list) list.replaceWith(anew);
+      else into.querySelector(".review-form")?.before(anew);
+      return;
+    }
   }
 
   function again(found) {

@@ -82,7 +82,7 @@ export function arithmetic(lines, policy) {
       { class: "scroll", tabindex: 0, role: "region", "aria-label": "Arithmetic" },
       table(
         "How trust follows from the parts",
-        ["", ["", "sum"], ["", "number"], ""],
+        ["Line", "Sum", ["Result", "number"], "Note"],
         lines.map(({ label, text, value, note }) => [
           plain(label),
           h("span", { class: "figure" }, text),

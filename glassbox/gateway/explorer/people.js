@@ -3,7 +3,7 @@
 import { Problem, get, request } from "./api.js";
 import { h, replace, table } from "./dom.js";
 import { saveFile } from "./proofpanel.js";
-import { count, plain, short } from "./words.js";
+import { plain, short } from "./words.js";
 
 export function showPeople(into, _rest, _query, { signal }) {
   const body = h("div", { "aria-busy": "true" });
@@ -38,7 +38,7 @@ export function showPeople(into, _rest, _query, { signal }) {
 function agreement(parts) {
   return table(
     "Agreement of judges with people",
-    ["Part", ["Reviews", "number"], ["Agree", "number"], ["n", "number"], "Kappa", ""],
+    ["Part", ["Reviews", "number"], ["Agree", "number"], ["n", "number"], "Kappa", "Methods"],
     parts.map((part) => [
       h("span", {}, plain(part.part), h("br"), h("span", { class: "quiet" }, plain(part.judge))),
       part.reviews,
@@ -47,7 +47,7 @@ function agreement(parts) {
       part.kappa
         ? h("span", { class: "figure" }, short(part.kappa.value), h("span", { class: "quiet" }, ` (${short(part.kappa.low)} to ${short(part.kappa.high)})`))
         : h("span", { class: "quiet" }, part.n ? "people said only one thing" : "no target to agree with"),
-      part.methods > 1 ? h("span", { class: "tag" }, count(part.methods, "method")) : "",
+      part.methods > 1 ? h("span", { class: "tag" }, `${part.methods} together`) : "one",
     ]),
     { class: "cards" },
   );

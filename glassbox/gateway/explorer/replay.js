@@ -1,7 +1,7 @@
 // Replay runs and their comparison, in the words of `glassbox replay`.
 
 import { get } from "./api.js";
-import { h, replace, table } from "./dom.js";
+import { h, redraw, replace, table } from "./dom.js";
 import { field } from "./forms.js";
 import { foreign, marked } from "./foreign.js";
 import { ageOf, count, plain } from "./words.js";
@@ -74,7 +74,7 @@ function showComparison(into, base, candidate, { signal }) {
   const address = `v1/runs/${encodeURIComponent(base)}/comparison/${encodeURIComponent(candidate)}`;
   get(address, {}, signal).then(
     (found) =>
-      replace(
+      redraw(
         into,
         crumbs,
         h("h1", { tabindex: -1 }, foreign(found.candidate.heading), " against ", foreign(found.base.heading)),

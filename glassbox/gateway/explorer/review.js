@@ -4,9 +4,9 @@ import { get, ofEvaluation, post } from "./api.js";
 import { h, replace } from "./dom.js";
 import { field, options } from "./forms.js";
 import { foreign } from "./foreign.js";
-import { ageOf, plain } from "./words.js";
+import { ageOf, count, plain } from "./words.js";
 
-/** Reviews so far, and a form for one more. `changed()` when one was taken. */
+/** Reviews so far, and a form for one more. `changed(had)` when one was taken; there were `had` before. */
 export function reviews(id, evidence, { say }, changed) {
   const parts = evidence.parts.map(({ judge, part }) => [JSON.stringify([judge, part]), `${plain(part)} (${plain(judge)})`]);
   const said = h("p", { class: "said" });
@@ -35,7 +35,7 @@ export function reviews(id, evidence, { say }, changed) {
       form.reset();
       replace(said, "Recorded: it becomes a signed record of its own that points at this one.");
       say("Your review was recorded.");
-      changed();
+      changed(evidence.reviews.length);
     } catch (error) {
       replace(said, h("span", { class: "bad", role: "alert" }, error.message));
     }
@@ -43,11 +43,13 @@ export function reviews(id, evidence, { say }, changed) {
   return h(
     "div",
     {},
-    evidence.reviews.length ? h("ul", { class: "reviews plain" }, evidence.reviews.map(reviewLine)) : null,
+    evidence.reviews.length ? reviewList(evidence.reviews) : null,
     form,
     h("p", { class: "quiet" }, "The record on the ledger stays as it is. ", h("a", { href: "#/people" }, "How far judges and people agree")),
   );
 }
+
+export const reviewList = (all) => h("ul", { class: "reviews plain" }, all.map(reviewLine));
 
 function reviewLine({ part, agrees, reason, reviewer, created_at: at, state }) {
   const [sign, word, kind] = agrees ? ["✓", "agrees", "supported"] : ["✕", "disagrees", "unsupported"];
@@ -85,7 +87,7 @@ export function toSuite(id, { say }) {
     event.preventDefault();
     try {
       const added = await post(ofEvaluation(id, "/case"), { suite: name.value });
-      const done = added.added ? `Added; the suite has ${added.cases} cases now. ` : "It is in that suite already. ";
+      const done = added.added ? `Added; the suite has ${count(added.cases, "case")} now. ` : "It is in that suite already. ";
       replace(said, done, h("code", {}, `glassbox replay run --suite ${added.folder}`));
       say(done);
     } catch (error) {
