@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, se
 
 from glassbox.catalogue import schema
 from glassbox.catalogue.database import Database
-from glassbox.catalogue.projection import MAX_PARTITIONS, RECEIPT, Callback, CallbackKey, Key
+from glassbox.catalogue.states import MAX_PARTITIONS, RECEIPT, Callback, CallbackKey, Key
 from streams.topics import REQUESTS, SCORECARDS
 
 COMMITTED, DEAD_LETTER = "evaluation.committed", "evaluation.dead_letter"

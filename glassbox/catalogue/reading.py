@@ -13,8 +13,8 @@ from sqlalchemy import Connection, RowMapping, Select, and_, func, select, tuple
 
 from glassbox.catalogue import schema
 from glassbox.catalogue.database import Database
-from glassbox.catalogue.projection import CARD, RECEIPT
 from glassbox.catalogue.reviews import ReviewSpan, Tally, of_evaluation, reviewed, tallies
+from glassbox.catalogue.states import CARD, RECEIPT
 from glassbox.catalogue.statistics import Span, Statistics, statistics
 from glassbox.dossier.arithmetic import weakest
 from streams.topics import REQUESTS, SCORECARDS

@@ -17,7 +17,7 @@ evaluations = Table(
     Column("tenant", _TENANT, primary_key=True),
     Column("evaluation_id", _ID, primary_key=True),
     Column("requested_at", BigInteger, nullable=False),
-    Column("rank", Integer, nullable=False),  # projection.Order: what the rest of the row rests on
+    Column("rank", Integer, nullable=False),  # states.Order: what the rest of the row rests on
     Column("at", BigInteger, nullable=False),
     Column("position", BigInteger, nullable=False),
     Column("provider", String(256)),
@@ -132,7 +132,7 @@ actions = Table(
 callbacks = Table(  # who waits for the end of a request; not made anew from the topics: what was sent stays sent
     "callbacks",
     metadata,
-    Column("position", BigInteger, primary_key=True, autoincrement=False),  # of the request, projection.CallbackKey
+    Column("position", BigInteger, primary_key=True, autoincrement=False),  # of the request, states.CallbackKey
     Column("at", BigInteger, primary_key=True, autoincrement=False),
     Column("tenant", _TENANT, nullable=False),
     Column("evaluation_id", _ID, nullable=False),

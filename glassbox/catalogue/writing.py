@@ -17,7 +17,7 @@ from sqlalchemy.sql import ColumnElement
 
 from glassbox.catalogue import callbacks, schema
 from glassbox.catalogue.database import Database
-from glassbox.catalogue.projection import (
+from glassbox.catalogue.states import (
     ANNOUNCED,
     RECEIPT,
     Changes,

@@ -13,8 +13,8 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from glassbox.catalogue.errors import CatalogueUnavailable
-from glassbox.catalogue.projection import millionths
 from glassbox.catalogue.reading import CursorError, Filter, Order
+from glassbox.catalogue.states import millionths
 from glassbox.gateway import bodies, shapes
 from glassbox.gateway.accepting import MAX_IDEMPOTENCY_KEY, Acceptor
 from glassbox.gateway.batch import Streamed, outcomes

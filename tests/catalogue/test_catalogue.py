@@ -14,8 +14,9 @@ from sqlalchemy import Select, select, text
 from glassbox.catalogue import schema
 from glassbox.catalogue.database import Database
 from glassbox.catalogue.errors import CatalogueError
-from glassbox.catalogue.projection import Changes, Unreadable, known_path
+from glassbox.catalogue.projection import Unreadable, known_path
 from glassbox.catalogue.reading import Catalogue, CursorError, Detail, Filter, page_statement
+from glassbox.catalogue.states import Changes
 from glassbox.catalogue.writing import DAY_MS, forget, prune, write
 from streams.ports import Record
 from streams.topics import RESULTS, SCORECARDS
