@@ -19,14 +19,14 @@ async def test_each_evaluation_is_a_row_with_trust_outcome_and_model(page: Page,
     await expect(row).to_contain_text("0.74, threshold 0.80")
     await expect(row).to_contain_text("Fail")
     await expect(row).to_contain_text("northgate / assistant-small")
-    await expect(row).to_contain_text("entities")  # its weakest part
+    await expect(row).to_contain_text("faithfulness")  # its weakest part
     await expect(page.get_by_role("img", name="Mean trust")).to_be_visible()
     await expect(page.get_by_role("img", name="faithfulness: mean")).to_be_visible()
 
 
 async def test_filters_are_in_the_address_and_the_back_button_takes_them_back(page: Page, house: House) -> None:
     await page.goto(house.url)
-    rows = page.get_by_role("rowheader")
+    rows = page.locator(".list").get_by_role("rowheader")
     shown = len(house.ledger) - 1  # all but the policy
     await expect(rows).to_have_count(shown)
     await page.get_by_label("Outcome").select_option("Fail")
@@ -57,7 +57,7 @@ async def test_new_evaluations_appear_and_a_dropped_stream_says_so_and_comes_bac
     with housed(stream_s=600) as house:
         house.told("transit-night-01")
         await page.goto(house.url)
-        state, rows = page.locator("#stream"), page.get_by_role("rowheader")
+        state, rows = page.locator("#stream"), page.locator(".list").get_by_role("rowheader")
         await expect(state).to_have_text("Live")
         await expect(rows).to_have_count(1)
         house.told(NEW)
