@@ -6,7 +6,7 @@ import { h, replace, table } from "./dom.js";
 import { toQuery } from "./filters.js";
 import { field, iso, local, modelOptions, modelValue, readModel } from "./forms.js";
 import { marked } from "./foreign.js";
-import { count, plain, short } from "./words.js";
+import { OUTCOMES, count, plain, short } from "./words.js";
 
 const NAMES = ["A", "B"];
 
@@ -109,7 +109,7 @@ function comparison(found, asked) {
         { class: "by-part cards" },
       ),
     ),
-    found.some(({ complete }) => !complete) ? h("p", { class: "quiet" }, "Of the largest spans the newest 50,000 evaluations are counted.") : null,
+    found.some(({ complete }) => !complete) ? h("p", { class: "quiet" }, "Of the largest spans only the newest evaluations are counted.") : null,
   ];
 }
 
@@ -125,12 +125,22 @@ function change(one, other) {
   return h("span", { class: "figure" }, h("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign), ` ${by < 0 ? "−" : "+"}${Math.abs(by).toFixed(3)}`);
 }
 
+/** Outcomes of a whole side, and the mean of its time steps' means, each as heavy as it has complete evaluations. */
+function totals({ trend }) {
+  const outcomes = Object.fromEntries(Object.keys(OUTCOMES).map((name) => [name, trend.reduce((sum, step) => sum + step[name], 0)]));
+  const known = trend.filter((step) => step.mean_trust !== null).map((step) => [step.n - step.incomplete || 1, Number(step.mean_trust)]);
+  const weight = known.reduce((sum, [n]) => sum + n, 0);
+  const mean = weight ? known.reduce((sum, [n, trust]) => sum + n * trust, 0) / weight : null;
+  return { outcomes, mean };
+}
+
 function summary(side, name, n) {
+  const { outcomes, mean } = totals(side);
   return h(
     "section",
     { class: `card side-${NAMES[n].toLowerCase()}`, "aria-label": name },
     h("h2", {}, name),
-    h("p", {}, h("span", { class: "big figure" }, short(side.mean_trust)), h("span", { class: "quiet" }, ` mean trust of ${count(side.n, "evaluation")}`)),
-    outcomeShares(side.outcomes),
+    h("p", {}, h("span", { class: "big figure" }, short(mean)), h("span", { class: "quiet" }, ` mean trust of ${count(side.n, "evaluation")}`)),
+    outcomeShares(outcomes),
   );
 }
