@@ -44,7 +44,7 @@ async def test_all_that_stands_behind_the_score_is_told(page: Page, house: House
         await expect(faithfulness).to_contain_text(text)
     sums = page.get_by_role("table", name="How trust follows")
     await expect(sums.get_by_role("row", name="faithfulness")).to_contain_text("0.240000 × 0.666667= 0.160000")
-    await expect(sums.get_by_role("row", name="sum")).to_contain_text("0.597858 / 0.805000= 0.742681")
+    await expect(sums.get_by_role("row", name="sum 0.")).to_contain_text("0.597858 / 0.805000= 0.742681")
     passage = page.get_by_role("listitem").filter(has_text="Passage 1")
     await expect(passage).to_contain_text("relevant")
     await expect(passage).to_contain_text("similarity 0.38")
