@@ -117,8 +117,8 @@ class Acceptor:
         caller: Caller,
         idempotency_key: str | None = None,
         carrier: tracing.Carrier | None = None,
-    ) -> str:
-        """The evaluation id of a request that the broker has. `carrier`: the trace that it belongs to, by default that
+    ) -> Admitted:
+        """A request that the broker has. `carrier`: the trace that it belongs to, by default that
         of the work at hand. Raises `Problem`."""
         admitted = self._rules.admit(raw, caller, idempotency_key)
         key = admitted.tenant or "", admitted.evaluation_id
@@ -136,7 +136,7 @@ class Acceptor:
         self._recent[key] = admitted.content, time.time_ns() // 1_000_000
         if len(self._recent) > _REMEMBERED:
             self._recent.popitem(last=False)
-        return admitted.evaluation_id
+        return admitted
 
     def accepted_at(self, tenant: str, evaluation_id: str) -> int | None:
         """When this process accepted it, ms; the catalogue may be some moments behind. None where it did not, or has

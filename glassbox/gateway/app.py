@@ -54,7 +54,8 @@ def make_app(parts: Parts) -> FastAPI:
     catalogue, held_bytes = AsyncCatalogue(parts.catalogue), InFlightBytes(limits.in_flight_bytes)
     acceptor = Acceptor(parts.rules, parts.send, catalogue.committed)
     followers = Followers(catalogue, limits, parts.stopping)
-    secured = [] if gate.is_open else [Depends(HTTPBearer(auto_error=False, scheme_name="bearer"))]
+    is_open = gate.is_open  # as the document has it, which is made once
+    secured = [] if is_open else [Depends(HTTPBearer(auto_error=False, scheme_name="bearer"))]
     everywhere = [*secured, Depends(no_unknown_parameter)]
     app = FastAPI(title="GlassBox gateway", docs_url=None, redoc_url=None, dependencies=everywhere)
     app.add_middleware(Guard, most=limits.in_flight_requests)
@@ -62,6 +63,11 @@ def make_app(parts: Parts) -> FastAPI:
     add_pages(app)
     submitter = Annotated[Caller, Depends(gate.needs("submit"))]
     reader = Annotated[Caller, Depends(gate.needs("read"))]
+
+    async def accept(raw: bytes, caller: Caller, idempotency_key: str | None = None) -> shapes.Accepted:
+        admitted = await acceptor.accept(raw, caller, idempotency_key)
+        name, tenant = admitted.evaluation_id, admitted.tenant if caller.any_tenant else None
+        return shapes.Accepted(evaluation_id=name, status_url=shapes.status_url(name, tenant))
 
     @app.post(
         "/v1/evaluations",
@@ -88,11 +94,9 @@ def make_app(parts: Parts) -> FastAPI:
         with held_bytes.held() as held:
             bodies.check_type(request, "application/json")
             raw = await bodies.whole(request, held, limits.body_s)
-            name = await acceptor.accept(raw, caller, idempotency_key)
-        about(name)
-        url = shapes.status_url(name)
-        accepted = shapes.Accepted(evaluation_id=name, status_url=url)
-        return JSONResponse(accepted.model_dump(), 202, {"Location": url})
+            accepted = await accept(raw, caller, idempotency_key)
+        about(accepted.evaluation_id)
+        return JSONResponse(accepted.model_dump(), 202, {"Location": accepted.status_url})
 
     @app.post(
         "/v1/evaluations:batch",
@@ -104,14 +108,11 @@ def make_app(parts: Parts) -> FastAPI:
         """Accept requests line by line, and answer a line for each as it is acknowledged, in their order."""
         bodies.check_type(request, NDJSON)
 
-        def admit_line() -> None:
+        async def accept_line(raw: bytes) -> shapes.Accepted:
             gate.rates.take(caller.name, caller.rate)
+            return await accept(raw, caller)
 
-        async def accept(raw: bytes) -> str:
-            admit_line()
-            return await acceptor.accept(raw, caller)
-
-        return Streamed(outcomes(request, held_bytes, limits, accept), NDJSON)
+        return Streamed(outcomes(request, held_bytes, limits, accept_line), NDJSON)
 
     @app.get("/v1/evaluations", response_model=shapes.EvaluationPage, responses=problems("read", "list"))
     async def evaluations(
@@ -218,7 +219,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.include_router(statistics_router(parts, catalogue))
     app.state.traces = TracesDoor(acceptor, gate.rates, limits, held_bytes)
     add_traces(app, app.state.traces, gate)
-    app.openapi = lambda: document(app, parts.rules, gate.is_open)  # type: ignore[method-assign]
+    app.openapi = lambda: document(app, parts.rules, is_open)  # type: ignore[method-assign]
     return app
 
 

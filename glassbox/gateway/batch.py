@@ -12,12 +12,12 @@ from starlette.types import Receive, Scope, Send
 from glassbox.gateway import bodies, metrics
 from glassbox.gateway.limits import CLOSE, Held, InFlightBytes, Limits
 from glassbox.gateway.problems import Problem
-from glassbox.gateway.shapes import LineOutcome, status_url
+from glassbox.gateway.shapes import Accepted, LineOutcome
 
 _AT_ONCE = 64
 """Lines of one batch that wait for the broker together."""
 
-Accept = Callable[[bytes], Awaitable[str]]
+Accept = Callable[[bytes], Awaitable[Accepted]]
 
 
 class Streamed(Response):
@@ -88,12 +88,12 @@ async def _read(
 
 async def _one(number: int, line: bytes, held: Held, accept: Accept) -> LineOutcome:
     try:
-        name = await accept(line)
+        accepted = await accept(line)
     except Problem as problem:
         return _refused(number, problem)
     finally:
         held.shrink(len(line))
-    return LineOutcome(line=number, status=202, evaluation_id=name, status_url=status_url(name))
+    return LineOutcome(line=number, status=202, evaluation_id=accepted.evaluation_id, status_url=accepted.status_url)
 
 
 def _refused(number: int, problem: Problem) -> LineOutcome:

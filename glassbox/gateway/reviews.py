@@ -23,6 +23,7 @@ from glassbox.gateway.limits import InFlightBytes
 from glassbox.gateway.openapi import json_body, problems
 from glassbox.gateway.parts import NDJSON, AsyncCatalogue, EvaluationId, Parts, Since, TenantQuery, Until, moment
 from glassbox.gateway.problems import Problem
+from glassbox.gateway.shapes import status_url
 from streams.topics import SCORECARDS
 
 _PAGE = 100
@@ -120,8 +121,9 @@ def reviews_router(
         name = str(entry.record["evaluation_id"])
         headers = {"tenant": whose} if whose else {}
         await deliver(parts.send, SCORECARDS, name.encode(), entry.model_dump_json().encode(), headers)
+        evidence = status_url(evaluation_id, whose if caller.any_tenant else None, "/evidence")
         accepted = ReviewAccepted(review=name, evaluation_id=evaluation_id)
-        return JSONResponse(accepted.model_dump(), 202, {"Location": f"/v1/evaluations/{evaluation_id}/evidence"})
+        return JSONResponse(accepted.model_dump(), 202, {"Location": evidence})
 
     @router.get(
         "/v1/reviews",

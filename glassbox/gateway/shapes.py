@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from typing import Any, Literal
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -137,8 +138,9 @@ class LineOutcome(_Answer):
     problem: dict[str, Any] | None = None
 
 
-def status_url(evaluation_id: str) -> str:
-    return f"/v1/evaluations/{evaluation_id}"
+def status_url(evaluation_id: str, tenant: str | None, below: str = "") -> str:
+    """Where an evaluation is read, or what lies `below` it. `tenant`: as its reader must name it; None: need not."""
+    return f"/v1/evaluations/{evaluation_id}{below}" + ("" if not tenant else f"?tenant={quote(tenant, safe='')}")
 
 
 def figure(millionths: int | None) -> str | None:

@@ -42,6 +42,20 @@ async def test_accepted_is_what_the_broker_has(open_door: Door) -> None:
         assert (state["state"], state["requested_at"] is not None) == ("accepted", True), "before the catalogue has it"
 
 
+async def test_an_address_names_the_tenant_where_its_reader_must(tmp_path: Path) -> None:
+    asked = {**ASKED, "evaluation_id": "e", "tenant": "a b/c"}
+    with door(tmp_path, keyed=True) as made:
+        for key, named in ((made.key(None, "admin"), True), (made.key("a b/c"), False)):
+            async with made.client(key) as client:
+                answer = await client.post(URL, json=asked)
+                url = answer.headers["location"]
+                assert url == f"{URL}/e" + "?tenant=a%20b%2Fc" * named
+                ndjson = {"Content-Type": "application/x-ndjson"}
+                line = (await client.post(f"{URL}:batch", content=json.dumps(asked), headers=ndjson)).json()
+                assert (answer.json()["status_url"], line["status_url"]) == (url, url)
+                assert (await client.get(url)).json()["evaluation_id"] == "e"
+
+
 async def test_ids(open_door: Door) -> None:
     async with open_door.client() as client:
         derived = (await client.post(URL, json=ASKED)).json()["evaluation_id"]
