@@ -27,13 +27,15 @@ MAX_IDEMPOTENCY_KEY = 255
 
 @dataclass(frozen=True)
 class Admitted:
-    """A valid request as it goes to the topic. `content`: the keyed digest of what is to be judged."""
+    """A valid request as it goes to the topic. `content`: the keyed digest of what is to be judged. `named_by`: what
+    its id comes from, the field or the header."""
 
     evaluation_id: str
     tenant: str | None
     value: bytes
     content: str
     supersedes: str | None
+    named_by: str
 
     @property
     def headers(self) -> dict[str, str]:
@@ -68,7 +70,9 @@ class Rules:
         made = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         if len(made) > MAX_BODY:
             raise Problem("too_large", f"{len(made)} bytes with its id and tenant; at most {MAX_BODY}", field="body")
-        return Admitted(name, request.tenant, made, content, request.supersedes)
+        by_header = request.evaluation_id is None and idempotency_key is not None
+        named_by = "Idempotency-Key" if by_header else "evaluation_id"
+        return Admitted(name, request.tenant, made, content, request.supersedes, named_by)
 
     def _set_tenant(self, value: dict[str, object], caller: Caller) -> None:
         if caller.tenant is None:
@@ -124,8 +128,7 @@ class Acceptor:
         key = admitted.tenant or "", admitted.evaluation_id
         known = self._recent.get(key)
         if known is not None and known[0] != admitted.content:
-            field_ = "evaluation_id" if idempotency_key is None else "Idempotency-Key"
-            raise Problem("id_reused", "send another content under another name", field=field_)
+            raise Problem("id_reused", "send another content under another name", field=admitted.named_by)
         if admitted.supersedes is not None and not await self._committed(key[0], admitted.supersedes):
             raise Problem("contract", "names no evaluation of yours that has a record", field="supersedes")
         started = time.monotonic()

@@ -39,7 +39,7 @@ class Streamed(Response):
 
 async def outcomes(request: Request, held_bytes: InFlightBytes, limits: Limits, accept: Accept) -> AsyncIterator[bytes]:
     """JSON lines of `LineOutcome`. Where the body ends badly the last line says so, with the number of the line that
-    was not read.
+    was not read. Lines are counted as they stand in the body; a blank one has no outcome.
 
     The body is read on whether or not the client reads what it is answered: some send everything first. What waits
     for such a client is a short line each, `batch_lines` at most.
@@ -63,11 +63,14 @@ async def _read(
     accept: Accept,
     waiting: asyncio.Queue[asyncio.Task[LineOutcome] | None],
 ) -> None:
-    slots, number = asyncio.Semaphore(_AT_ONCE), 0
+    slots, number, taken = asyncio.Semaphore(_AT_ONCE), 0, 0
     try:
         async for line in bodies.lines(request, held, limits.body_s):
             number += 1
-            if number > limits.batch_lines:
+            if line == b"":
+                continue
+            taken += 1
+            if taken > limits.batch_lines:
                 problem = Problem("too_large", f"at most {limits.batch_lines} lines a batch; the rest was not read")
                 waiting.put_nowait(_done(number, problem))
                 return

@@ -19,6 +19,8 @@ __all__ = ["ClientDisconnect", "check_type", "lines", "read_json", "too_large", 
 SMALL = 64 * 1024
 """Most bytes of a body that holds no request."""
 
+BY_REFERENCE = "larger documents go by reference (claim check)"
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -31,12 +33,15 @@ def check_type(request: Request, wanted: str) -> None:
         raise Problem("unsupported_media_type", "send the body without Content-Encoding", headers=CLOSE)
 
 
-async def whole(request: Request, held: Held, within_s: float, most: int = MAX_BODY) -> bytes:
-    """The body. Raises `Problem` where it has more than `most` bytes, or is not there in `within_s` seconds."""
+async def whole(
+    request: Request, held: Held, within_s: float, most: int = MAX_BODY, advice: str = BY_REFERENCE
+) -> bytes:
+    """The body. Raises `Problem` where it has more than `most` bytes (`advice`: what to do then), or is not there in
+    `within_s` seconds."""
     declared = request.headers.get("content-length")
     if declared is not None:
         if int(declared) > most:
-            raise too_large(most)
+            raise too_large(most, advice)
         held.grow(int(declared))  # all of it or nothing, before a byte is read
     chunks, size = [], 0
     try:
@@ -44,7 +49,7 @@ async def whole(request: Request, held: Held, within_s: float, most: int = MAX_B
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > most:
-                    raise too_large(most)
+                    raise too_large(most, advice)
                 if size > held.size:
                     held.grow(size - held.size)
                 chunks.append(chunk)
@@ -57,7 +62,7 @@ async def read_json(request: Request, held_bytes: InFlightBytes, within_s: float
     """A small JSON body as a model. Raises `Problem`."""
     check_type(request, "application/json")
     with held_bytes.held() as held:
-        raw = await whole(request, held, within_s, SMALL)
+        raw = await whole(request, held, within_s, SMALL, "shorten it")
     try:
         return model.model_validate(strict_loads(raw))
     except CanonicalError as error:
@@ -69,7 +74,7 @@ async def read_json(request: Request, held_bytes: InFlightBytes, within_s: float
 
 
 async def lines(request: Request, held: Held, within_s: float) -> AsyncIterator[bytes | None]:
-    """The lines of a body as they come, without their ends; empty ones are left out. None stands for a line that is
+    """The lines of a body as they come, without their ends; a blank one is empty. None stands for a line that is
     larger than the contract allows; what follows it is read on.
 
     Raises `Problem` where a line is not whole within `within_s` seconds.
@@ -100,11 +105,10 @@ async def lines(request: Request, held: Held, within_s: float) -> AsyncIterator[
             if too_long or len(line) > MAX_BODY:
                 too_long = False
                 yield None
-            elif line:
+            else:
                 yield line
 
 
-def too_large(most: int) -> Problem:
-    """`most`: bytes that a body may have."""
-    smaller = "larger documents go by reference (claim check)" if most == MAX_BODY else "send fewer at a time"
-    return Problem("too_large", f"at most {most} bytes; {smaller}", field="body", headers=CLOSE)
+def too_large(most: int, advice: str) -> Problem:
+    """`most`: bytes that a body may have. `advice`: what to do."""
+    return Problem("too_large", f"at most {most} bytes; {advice}", field="body", headers=CLOSE)

@@ -129,7 +129,8 @@ class Evaluation(EvaluationStatus):
 
 
 class LineOutcome(_Answer):
-    """What became of one line of a batch: accepted (202), or the problem."""
+    """What became of one line of a batch: accepted (202), or the problem. `line`: its place in the body, from 1; blank
+    lines are counted and have no outcome."""
 
     line: int
     status: int

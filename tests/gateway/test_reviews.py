@@ -83,6 +83,7 @@ async def test_who_may_review_what(keyed_door: Door) -> None:
         problem(await say(client, agrees="no"), 422, "contract", "agrees")
         problem(await say(client, more=1), 422, "contract", "more")
         problem(await say(client, reason="x" * 4001), 422, "contract", "reason")
+        assert problem(await say(client, reason="x" * 65536), 413, "too_large", "body")["detail"].endswith("shorten it")
         problem(await client.post(f"{URL}/e/reviews", content=b"{}"), 415, "unsupported_media_type")
         keyed_door.broker.error = NotAcknowledged("away")
         problem(await say(client), 503, "broker_unavailable")

@@ -69,6 +69,8 @@ async def test_ids(open_door: Door) -> None:
         other = await client.post(URL, json={**ASKED, "answer": "Babbage."}, headers=named)
         problem(other, 409, "id_reused", "Idempotency-Key")
         assert len(open_door.broker.sent) == 4
+        both = await client.post(URL, json={**ASKED, "answer": "Babbage.", "evaluation_id": derived}, headers=named)
+        problem(both, 409, "id_reused", "evaluation_id")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ async def test_a_batch_is_answered_line_by_line(open_door: Door) -> None:
         assert answer.headers["content-type"] == "application/x-ndjson"
         found = [json.loads(line) for line in answer.text.splitlines()]
     assert [(each["line"], each["status"], each.get("evaluation_id")) for each in found] == [
-        *((1, 202, "a"), (2, 422, None), (3, 202, "b"), (4, 413, None), (5, 202, "c")),
+        *((1, 202, "a"), (3, 422, None), (4, 202, "b"), (5, 413, None), (6, 202, "c")),
     ]
     assert found[1]["problem"]["field"] in ("answer", "query")
     assert [key for key, *_ in open_door.broker.sent] == [b"a", b"b", b"c"]
@@ -209,7 +211,7 @@ async def test_a_batch_ends_where_it_has_too_many_lines_or_no_room(tmp_path: Pat
     ndjson = {"Content-Type": "application/x-ndjson"}
     with door(tmp_path, limits=Limits(batch_lines=3, in_flight_bytes=100_000)) as made:
         async with made.client() as client:
-            answer = await client.post(f"{URL}:batch", content=b"\n".join([line] * 10), headers=ndjson)
+            answer = await client.post(f"{URL}:batch", content=b"\n\n".join([line] * 10), headers=ndjson)
             assert [json.loads(each)["status"] for each in answer.text.splitlines()] == [202, 202, 202, 413]
             answer = await client.post(f"{URL}:batch", content=b"x" * 200_000, headers=ndjson)
             (last,) = answer.text.splitlines()

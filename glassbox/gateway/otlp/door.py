@@ -88,7 +88,7 @@ class TracesDoor:
         """Take an export. Raises `Problem`; then nothing that the exporter has to send again was lost."""
         kind, is_gzip = _form(request)
         with self._bytes.held() as held:
-            raw = await bodies.whole(request, held, self._limits.body_s, MAX_EXPORT)
+            raw = await bodies.whole(request, held, self._limits.body_s, MAX_EXPORT, "send fewer at a time")
             found, damaged = await self._read(_nodes, raw, is_gzip, kind)
             held.grow(sum(each.size for each in found))
             verdicts = await self._take(found, caller)
