@@ -122,8 +122,7 @@ def gatekeeper_of(settings: Settings) -> Gatekeeper:
             )
         )
     # a file that is named or was made is asked, also when its last key is gone
-    asked = settings.api_keys_file is not None or file.path.exists()
-    gatekeeper = Gatekeeper(KeyRing(file) if asked else None, tokens)
+    gatekeeper = Gatekeeper(KeyRing(file, required=settings.api_keys_file is not None), tokens)
     if gatekeeper.is_open and not is_loopback(settings.gateway_host):
         raise CommandError(
             f"GLASSBOX_GATEWAY_HOST is {settings.gateway_host}, which other machines reach, and nobody would be asked "

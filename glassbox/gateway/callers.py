@@ -45,14 +45,15 @@ OPEN = Caller("open", None, frozenset({"submit", "read", "review"}), any_tenant=
 
 
 class Gatekeeper:
-    """API keys, bearer tokens, or (neither given) everybody on this machine."""
+    """API keys, bearer tokens, or (neither asked for) everybody on this machine."""
 
-    def __init__(self, keys: KeyRing | None, tokens: TokenVerifier | None) -> None:
+    def __init__(self, keys: KeyRing, tokens: TokenVerifier | None) -> None:
         self._keys, self._tokens, self.rates = keys, tokens, Rates()
 
     @property
     def is_open(self) -> bool:
-        return self._keys is None and self._tokens is None
+        """As it stands: the first key closes it."""
+        return self._tokens is None and not self._keys.asked
 
     def needs(self, scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
         """A dependency of a route: its caller, let in. It raises `Problem`."""
@@ -74,14 +75,13 @@ class Gatekeeper:
         text = text.strip()
         if kind.lower() != "bearer" or not text:
             raise Problem("unauthenticated", "send Authorization: Bearer with an API key or a token")
-        if text.startswith(PREFIX) and self._keys is not None:
+        if text.startswith(PREFIX):
             return self._by_key(text)
         if self._tokens is None:
             raise Problem("unauthenticated", "there is no such API key")
         return await self._by_token(text)
 
     def _by_key(self, text: str) -> Caller:
-        assert self._keys is not None
         try:
             key = self._keys.find(text)
         except KeysError:

@@ -50,7 +50,7 @@ class KeyFile:
 
     def __init__(self, path: Path) -> None:
         self._file = PrivateFile(path, "API keys")
-        self.path, self.stamp = path, self._file.stamp
+        self.path, self.stamp, self.exists = path, self._file.stamp, self._file.exists
 
     def read(self) -> list[ApiKey]:
         """Empty where there is no file."""
@@ -103,12 +103,20 @@ class KeyFile:
 
 
 class KeyRing:
-    """The keys of a file as it stands: a change counts from the next request on."""
+    """The keys of a file as it stands: a change counts from the next request on. `required`: also while there is no
+    file."""
 
-    def __init__(self, file: KeyFile) -> None:
-        self._file = file
+    def __init__(self, file: KeyFile, *, required: bool) -> None:
+        self._file, self._asked = file, required
         self._stamp: tuple[int, ...] | None = None
         self._keys: dict[str, ApiKey] = {}
+
+    @property
+    def asked(self) -> bool:
+        """Whether a key is needed: from the moment that there is a file, and then for good, for a file that goes away
+        must not let everybody in."""
+        self._asked = self._asked or self._file.exists()
+        return self._asked
 
     def find(self, text: str) -> ApiKey | None:
         """The valid key with this text. Takes as long for an id that is not there as for a wrong secret."""

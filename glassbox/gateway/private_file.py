@@ -62,6 +62,16 @@ class PrivateFile:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
+    def exists(self) -> bool:
+        """Also where nobody may look."""
+        try:
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            pass
+        return True
+
     def stamp(self) -> tuple[int, ...]:
         """Another one after every change of the file; empty where there is none."""
         try:

@@ -94,7 +94,7 @@ def door(
     database = Database(f"sqlite:///{folder / 'catalogue.sqlite'}")
     database.migrate()
     broker, keys = Broker(), KeyFile(folder / "keys" / "api-keys.json")
-    gatekeeper = Gatekeeper(KeyRing(keys) if keyed else None, tokens)
+    gatekeeper = Gatekeeper(KeyRing(keys, required=keyed), tokens)
     limits = limits or Limits(stream_s=0.2)
     store = FolderStore(folder / "evidence")
     folders = folder / "suites", folder / "runs"

@@ -28,7 +28,7 @@ DAY = timedelta(days=1)
 
 def test_a_key_opens_until_it_ends(tmp_path: Path) -> None:
     file = KeyFile(tmp_path / "keys.json")
-    ring = KeyRing(file)
+    ring = KeyRing(file, required=True)
     assert ring.find("gbk_x_y") is None
     key, text = file.create("bot", "acme", ("read",), None, None)
     assert ring.find(text) == key
@@ -57,6 +57,26 @@ def test_a_key_needs_a_tenant_or_the_right_to_all(tmp_path: Path) -> None:
     file.path.write_text('[{"id": 1}]')
     with pytest.raises(KeysError, match="holds no list of API keys"):
         file.read()
+
+
+async def test_the_first_key_closes_an_open_gateway(open_door: Door) -> None:
+    async with open_door.client() as client, open_door.client(host="elsewhere.example") as strange:
+        assert (await client.get(URL)).status_code == 200
+        problem(await strange.get(URL), 403, "forbidden")
+        key = open_door.key()
+        problem(await client.get(URL), 401, "unauthenticated")
+        for host in ("localhost", "elsewhere.example"):
+            async with open_door.client(key, host) as known:
+                assert (await known.get(URL)).status_code == 200
+        open_door.keys.path.unlink()
+        problem(await client.get(URL), 401, "unauthenticated")
+
+
+def test_a_file_of_keys_where_nobody_may_look_is_asked(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert KeyRing(KeyFile(loop), required=False).asked
+    assert not KeyRing(KeyFile(tmp_path / "none" / "keys.json"), required=False).asked
 
 
 def test_rates() -> None:
