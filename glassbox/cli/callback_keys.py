@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassbox.cli.judge import JsonOption
-from glassbox.cli.keys import lifetime
+from glassbox.cli.keys import check_tenant, lifetime
 
 if TYPE_CHECKING:
     from glassbox.gateway.callbacks.keys import CallbackKey, CallbackKeyFile
@@ -27,6 +27,7 @@ def create(
 
     Example: glassbox callback-keys create --tenant acme
     """
+    check_tenant(tenant)
     _show(_file().create(tenant), as_json)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -39,15 +40,11 @@ def create(
 
     Example: glassbox keys create billing-bot --tenant acme --scope submit --expires 90d --rate 50
     """
-    from glassbox.contract.canonical import CanonicalError, canonical
-
-    try:
-        canonical([name, tenant])
-    except CanonicalError as error:
-        raise typer.BadParameter(error.reason) from None
-    if tenant is not None and not 0 < len(tenant) <= 256:
-        raise typer.BadParameter("a tenant has 1 to 256 characters")
-    key, text = _file().create(name, tenant, tuple(scope or ("submit", "read", "review")), lifetime(expires), rate)
+    check_text(name, "NAME")
+    check_tenant(tenant)
+    if rate is not None and not math.isfinite(rate):
+        raise typer.BadParameter("requests a second are a number; left out, any rate", param_hint="--rate")
+    key, text = _file().create(name, tenant, tuple(scope or ("submit", "read", "review")), _expires(expires), rate)
     _show(key, text, as_json)
 
 
@@ -75,16 +72,21 @@ def list_(as_json: JsonOption = False) -> None:
 def rotate(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The key to be replaced.")],
     grace: Annotated[str, typer.Option(metavar="AGE", help="How long the old one still opens.")] = "1d",
-    expires: LifetimeOption = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="AGE", help="The new one ends after 90d, 12h, 30m; left out, it lives as the old one."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key like another one, which itself ends after a while.
+
+    The new key lives as long as the old one had from its creation to its end, or as --expires says.
 
     Example: glassbox keys rotate 3f2a91b0c4d5 --grace 2h
     """
     left = lifetime(grace)
     assert left is not None
-    key, text = _file().rotate(key_id, left, lifetime(expires))
+    key, text = _file().rotate(key_id, left, _expires(expires))
     _show(key, text, as_json)
 
 
@@ -115,12 +117,40 @@ def lifetime(text: str | None) -> timedelta | None:
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
+def _expires(text: str | None) -> timedelta | None:
+    found = lifetime(text)
+    if found == timedelta(0):
+        raise typer.BadParameter(
+            f"{text} would be a key that opens nothing; say 30m, 12h or 90d", param_hint="--expires"
+        )
+    return found
+
+
+def check_tenant(tenant: str | None) -> None:
+    """Raises `typer.BadParameter` for what no request can name as its tenant."""
+    if tenant is not None:
+        check_text(tenant, "--tenant")
+        if not 0 < len(tenant) <= 256:
+            raise typer.BadParameter("a tenant has 1 to 256 characters", param_hint="--tenant")
+
+
+def check_text(text: str, option: str) -> None:
+    """Raises `typer.BadParameter` for text that has no canonical form."""
+    from glassbox.contract.canonical import CanonicalError, canonical
+
+    try:
+        canonical(text)
+    except CanonicalError as error:
+        raise typer.BadParameter(error.reason, param_hint=option) from None
+
+
 def _show(key: ApiKey, text: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps({**_public(key), "key": text}))
         return
     whose = f"tenant {key.tenant}" if key.tenant is not None else "any tenant"
-    print(f"{text}\n  id {key.id}, {whose}, {', '.join(key.scopes)}; it is shown this once")
+    until = f"until {key.expires_at}" if key.expires_at else "for ever"
+    print(f"{text}\n  id {key.id}, {whose}, {', '.join(key.scopes)}, {until}; it is shown this once")
 
 
 def _public(key: ApiKey) -> dict[str, object]:

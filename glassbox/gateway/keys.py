@@ -36,6 +36,13 @@ class ApiKey:
     expires_at: str | None = None
     rate: float | None = None
 
+    @property
+    def lifetime(self) -> timedelta | None:
+        """From its creation to its end; None is for ever."""
+        if self.expires_at is None:
+            return None
+        return datetime.fromisoformat(self.expires_at) - datetime.fromisoformat(self.created_at)
+
     def valid(self, now: datetime) -> bool:
         return self.expires_at is None or now < datetime.fromisoformat(self.expires_at)
 
@@ -78,8 +85,12 @@ class KeyFile:
         return key, text
 
     def rotate(self, identity: str, grace: timedelta, lifetime: timedelta | None = None) -> tuple[ApiKey, str]:
-        """A new key like this one, which itself ends after `grace`. Raises `KeysError`."""
+        """A new key like this one, which itself ends after `grace`. Without `lifetime` the new one has the old one's.
+        Raises `KeysError`."""
         old = self._find(identity)
+        lifetime = old.lifetime if lifetime is None else lifetime
+        if lifetime is not None and lifetime <= timedelta(0):
+            raise KeysError(f"the key {identity} ended as it was made: say by --expires how long the new one lives")
         made = self.create(old.name, old.tenant, old.scopes, lifetime, old.rate)
         end = (datetime.now(UTC) + grace).isoformat(timespec="seconds")
         if old.expires_at is None or end < old.expires_at:

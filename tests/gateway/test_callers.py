@@ -14,7 +14,9 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from typer.testing import CliRunner
 
+from glassbox.cli.main import app
 from glassbox.gateway.keys import KeyFile, KeyRing, hashed
 from glassbox.gateway.limits import Rates
 from glassbox.gateway.oidc import Provider, TokenVerifier
@@ -57,6 +59,34 @@ def test_a_key_needs_a_tenant_or_the_right_to_all(tmp_path: Path) -> None:
     file.path.write_text('[{"id": 1}]')
     with pytest.raises(KeysError, match="holds no list of API keys"):
         file.read()
+
+
+def test_a_key_that_takes_anothers_place_lives_as_long(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    key, _ = file.create("bot", "acme", ("read",), 90 * DAY, None)
+    assert file.rotate(key.id, DAY)[0].lifetime == 90 * DAY
+    assert file.rotate(key.id, DAY, 2 * DAY)[0].lifetime == 2 * DAY
+    eternal, _ = file.create("bot", "acme", ("read",), None, None)
+    assert file.rotate(eternal.id, DAY)[0].lifetime is None
+    dead, _ = file.create("bot", "acme", ("read",), timedelta(0), None)
+    with pytest.raises(KeysError, match="--expires"):
+        file.rotate(dead.id, DAY)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        *(("keys create bot --tenant a --expires 0d", "--expires"), ("keys rotate x --expires 0m", "--expires")),
+        *((f"keys create bot --tenant a --rate {rate}", "--rate") for rate in ("inf", "nan", "0")),
+        *((f"{keys} --tenant=", "--tenant") for keys in ("keys create bot", "callback-keys create")),
+    ],
+)
+def test_what_would_make_no_key_is_refused_by_its_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, option: str
+) -> None:
+    monkeypatch.setenv("GLASSBOX_DATA_DIR", str(tmp_path))
+    done = CliRunner().invoke(app, words.split())
+    assert (done.exit_code, option in done.output, list(tmp_path.iterdir())) == (2, True, []), done.output
 
 
 async def test_the_first_key_closes_an_open_gateway(open_door: Door) -> None:
