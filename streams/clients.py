@@ -18,6 +18,10 @@ class BrokerError(Exception):
     """The broker cannot be used as it is; the message says what to do next."""
 
 
+class NoBroker(BrokerError):
+    """None answers: one that starts, or has too much to do, may answer the next time."""
+
+
 _NEW_LEADER_S = 10.0
 _LEADER_CHANGES = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _QUIET = {"log_level": 0}  # librdkafka prints every failed connection to stderr; our errors say it once
@@ -164,7 +168,7 @@ def explained(error: KafkaException, broker: Broker) -> BrokerError:
             f"{broker.address} and this client do not trust each other ({reason}); set GLASSBOX_BROKER_SECURITY and "
             "the settings of its SASL user or certificates right"
         )
-    return BrokerError(
+    return NoBroker(
         f"no broker answers at {broker.address} ({reason}); start one with `glassbox up` or set GLASSBOX_BROKER"
     )
 

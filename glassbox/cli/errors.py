@@ -6,8 +6,9 @@ import os
 import sys
 from typing import TextIO
 
-FINE, FINDING, UNABLE = 0, 1, 2
-"""Exit codes: fine; a negative finding; could not tell, or wrong use."""
+FINE, FINDING, UNABLE, AGAIN = 0, 1, 2, 3
+"""Exit codes: fine; a negative finding; could not tell, or wrong use; of a role: start it again, as where no broker
+answered."""
 
 
 class CommandError(Exception):

@@ -79,6 +79,9 @@ def worker(
 ) -> None:
     """Run one role of the pipeline until it is asked to stop.
 
+    Exit 2 if it cannot run with these settings, 3 if it is to be started again: no broker answered, or what was open
+    could not be sent.
+
     Example: GLASSBOX_BROKER=kafka:9092 glassbox worker grounding
     """
     from glassbox.cli.worker import worker as run

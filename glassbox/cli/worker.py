@@ -14,7 +14,7 @@ import typer
 
 from glassbox import logs
 from glassbox.cli import health
-from glassbox.cli.errors import UNABLE, explained, say
+from glassbox.cli.errors import AGAIN, UNABLE, explained, say
 from glassbox.cli.wiring import own_judges, own_kinds
 from glassbox.contract.policy import nearest
 from glassbox.contract.verdict import KINDS
@@ -46,16 +46,25 @@ def worker(
 ) -> None:
     """Run one role until SIGTERM, which drains within a few seconds.
 
+    Exit 2 if it cannot run with these settings, 3 if it is to be started again: no broker answered, or what was open
+    could not be sent.
+
     Example: GLASSBOX_BROKER=kafka:9092 glassbox worker grounding
     """
+    from streams.clients import NoBroker
+
     settings = Settings.load()
-    if role in DOORS:
-        logs.configure(settings.log_level, settings.log_format, role=role)
-        sys.exit(asyncio.run(_door(role)(settings)))
-    if role not in ROLES and role not in (known := roles(own_kinds(settings.policies().values()))):
-        raise typer.BadParameter(f"{role!r} is no role{nearest(role, known)}; roles: {', '.join(known)}")
+    if role not in (*ROLES, *DOORS):
+        known = (*roles(own_kinds(settings.policies().values())), *DOORS)
+        if role not in known:
+            raise typer.BadParameter(f"{role!r} is no role{nearest(role, known)}; roles: {', '.join(known)}")
     logs.configure(settings.log_level, settings.log_format, role=role)
-    sys.exit(asyncio.run(RoleProcess(role, settings).run()))
+    run = _door(role)(settings) if role in DOORS else RoleProcess(role, settings).run()
+    try:
+        sys.exit(asyncio.run(run))
+    except NoBroker as error:
+        say(str(error))
+        sys.exit(AGAIN)
 
 
 def _door(role: str) -> Callable[[Settings], Coroutine[Any, Any, int]]:

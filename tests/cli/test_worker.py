@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from glassbox.cli.children import free_ports
+from glassbox.cli.errors import AGAIN
 from tests.pipeline import Pipeline, request, until
 
 
@@ -30,13 +31,15 @@ def run(*arguments: str, folder: Path, **environment: str) -> subprocess.Complet
 def test_an_unknown_role_is_refused(tmp_path: Path) -> None:
     made = run("grounder", folder=tmp_path)
     assert made.returncode == 2
-    assert "no role" in made.stderr
+    said = " ".join(made.stderr.replace("│", " ").split())
+    assert "no role" in said
+    assert "join, committer, catalogue, gateway" in said
 
 
 def test_a_broker_that_is_not_there(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     made = run("intake", folder=tmp_path, GLASSBOX_BROKER=f"127.0.0.1:{port}")
-    assert made.returncode == 2
+    assert made.returncode == AGAIN, "it may answer the next time: no reason to end all of `glassbox up`"
     assert made.stderr.strip().count("\n") == 0
     assert f"no broker answers at 127.0.0.1:{port}" in made.stderr
 
