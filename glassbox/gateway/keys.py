@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from glassbox.gateway.private_file import KeysError, PrivateFile
+from glassbox.gateway.private_file import KeysError, Latest, PrivateFile
 
 PREFIX = "gbk_"
 SCOPES = ("submit", "read", "review", "admin")
@@ -119,8 +119,7 @@ class KeyRing:
 
     def __init__(self, file: KeyFile, *, required: bool) -> None:
         self._file, self._asked = file, required
-        self._stamp: tuple[int, ...] | None = None
-        self._keys: dict[str, ApiKey] = {}
+        self._keys = Latest(file.stamp, lambda: {key.id: key for key in file.read()})
 
     @property
     def asked(self) -> bool:
@@ -130,15 +129,9 @@ class KeyRing:
         return self._asked
 
     def find(self, text: str) -> ApiKey | None:
-        """The valid key with this text. Takes as long for an id that is not there as for a wrong secret."""
-        self._refresh()
+        """The valid key with this text. Takes as long for an id that is not there as for a wrong secret. Raises
+        `KeysError`."""
         identity = text.removeprefix(PREFIX).partition("_")[0]
-        key = self._keys.get(identity)
+        key = self._keys.get().get(identity)
         same = hmac.compare_digest(hashed(text), key.hash if key else "0" * 64)
         return key if key is not None and same and key.valid(datetime.now(UTC)) else None
-
-    def _refresh(self) -> None:
-        stamp = self._file.stamp()
-        if stamp != self._stamp:
-            self._keys = {key.id: key for key in self._file.read()}
-            self._stamp = stamp

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+log = logging.getLogger("glassbox.keys")
 
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 
 class KeysError(Exception):
@@ -79,3 +83,27 @@ class PrivateFile:
         except OSError:
             return ()
         return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class Latest(Generic[T]):
+    """What a file holds as it stands, read again after a change. That it cannot be read is logged once per change of
+    the file, because whoever asked is not told why."""
+
+    def __init__(self, stamp: Callable[[], tuple[int, ...]], read: Callable[[], T]) -> None:
+        self._stamp, self._read = stamp, read
+        self._found: tuple[tuple[int, ...], T] | None = None
+        self._told: tuple[int, ...] | None = None
+
+    def get(self) -> T:
+        """Raises `KeysError`, each time, where it cannot be read."""
+        stamp = self._stamp()
+        if self._found is None or self._found[0] != stamp:
+            try:
+                self._found = stamp, self._read()
+            except KeysError as error:
+                if stamp != self._told:
+                    log.error("%s", error)
+                    self._told = stamp
+                raise
+            self._told = None
+        return self._found[1]

@@ -89,6 +89,29 @@ def test_what_would_make_no_key_is_refused_by_its_option(
     assert (done.exit_code, option in done.output, list(tmp_path.iterdir())) == (2, True, []), done.output
 
 
+async def test_that_the_keys_cannot_be_read_is_logged_once_per_change(
+    keyed_door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, path = keyed_door.key(), keyed_door.keys.path
+    whole = path.read_text()
+
+    async def asked(status: int) -> None:
+        async with keyed_door.client(key) as client:
+            assert (await client.get(URL)).status_code == status
+
+    await asked(200)
+    path.write_text("private text")
+    for _ in range(3):
+        await asked(500)
+    path.write_text(whole)
+    await asked(200)
+    path.write_text("other private text")
+    await asked(500)
+    told = [each.getMessage() for each in caplog.records if each.name == "glassbox.keys"]
+    assert len(told) == 2
+    assert all(str(path) in each and "holds no list" in each and "private" not in each for each in told)
+
+
 async def test_the_first_key_closes_an_open_gateway(open_door: Door) -> None:
     async with open_door.client() as client, open_door.client(host="elsewhere.example") as strange:
         assert (await client.get(URL)).status_code == 200

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from glassbox.gateway.callbacks.signing import new_secret
-from glassbox.gateway.private_file import KeysError, PrivateFile
+from glassbox.gateway.private_file import KeysError, Latest, PrivateFile
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,9 @@ class CallbackKeys:
     """The keys of a file as it stands: a change counts from the next callback on."""
 
     def __init__(self, file: CallbackKeyFile) -> None:
-        self._file = file
-        self._stamp: tuple[int, ...] | None = None
-        self._keys: list[CallbackKey] = []
+        self._keys = Latest(file.stamp, file.read)
 
     def secrets(self, tenant: str | None) -> tuple[str, ...]:
         """The secrets of a tenant by which is signed now, the newest first. Raises `KeysError`."""
-        stamp = self._file.stamp()
-        if stamp != self._stamp:
-            self._keys, self._stamp = self._file.read(), stamp
         now = datetime.now(UTC)
-        return tuple(key.secret for key in reversed(self._keys) if key.tenant == tenant and key.valid(now))
+        return tuple(key.secret for key in reversed(self._keys.get()) if key.tenant == tenant and key.valid(now))

@@ -143,8 +143,7 @@ class Sender:
             secrets = self._keys.secrets(due.tenant or None)
         except NotAllowed:
             return Attempt("not_allowed")
-        except KeysError as error:
-            log.error("%s", error)
+        except KeysError:  # logged where they are read
             secrets = ()
         if not secrets:
             return Attempt("no_key")
