@@ -137,6 +137,8 @@ def strict_loads(raw: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CanonicalError(f"not UTF-8 at byte {error.start}") from None
+    if text.startswith("\ufeff"):
+        raise CanonicalError("not JSON: begins with a byte order mark; send UTF-8 without one")
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
     except json.JSONDecodeError as error:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from glassbox.contract.canonical import CanonicalError, canonical, showable, strict_loads
+from glassbox.contract.reasons import reason
 from glassbox.contract.record import RESERVED_PREFIXES
 
 MAX_BODY = 1024 * 1024
@@ -48,6 +49,8 @@ def _finite(value: float) -> float:
 
 
 def _as_object(value: Any) -> Any:
+    if not isinstance(value, str | dict | GivenDocument):
+        raise ValueError("must be an object or a string")
     return {"text": value} if isinstance(value, str) else value
 
 
@@ -272,9 +275,8 @@ def read_request(value: Any, policies: Iterable[str]) -> ParsedRequest:
     try:
         request = EvaluationRequest.model_validate(present)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        reason = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
-        raise ContractError(_path(first["loc"]), reason) from None
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ContractError(_path(first["loc"]), reason(first)) from None
     _check_scores(request)
     names = sorted(policies)
     if request.policy is not None and request.policy not in names:

@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from glassbox.catalogue.errors import CatalogueUnavailable
 from glassbox.catalogue.reading import CursorError, Filter, Order
 from glassbox.catalogue.states import millionths
-from glassbox.gateway import bodies, shapes
+from glassbox.contract.judge_settings import CODE
+from glassbox.gateway import bodies, forms, shapes
 from glassbox.gateway.accepting import MAX_IDEMPOTENCY_KEY, Acceptor
 from glassbox.gateway.batch import Streamed, outcomes
 from glassbox.gateway.callbacks.asking import described
@@ -29,8 +30,8 @@ from glassbox.gateway.openapi import document, problems
 from glassbox.gateway.otlp.door import TracesDoor
 from glassbox.gateway.otlp.route import add_traces
 from glassbox.gateway.pages import add_pages
-from glassbox.gateway.parts import NDJSON, WORD, AsyncCatalogue, EvaluationId, Parts, Since, TenantQuery, Until, moment
-from glassbox.gateway.problems import Problem, of_status
+from glassbox.gateway.parts import NDJSON, AsyncCatalogue, EvaluationId, Parts, Since, TenantQuery, Until, moment
+from glassbox.gateway.problems import Problem, of_status, sentence
 from glassbox.gateway.proofs import bundle
 from glassbox.gateway.reviews import reviews_router
 from glassbox.gateway.runs import runs_router
@@ -85,7 +86,7 @@ def make_app(parts: Parts) -> FastAPI:
             Header(
                 min_length=1,
                 max_length=MAX_IDEMPOTENCY_KEY,
-                pattern=r"^[\x21-\x7e]+$",
+                pattern=forms.PRINTABLE,
                 description="Names the evaluation where the request does not: sent again, it is the same evaluation.",
             ),
         ] = None,
@@ -119,23 +120,25 @@ def make_app(parts: Parts) -> FastAPI:
         caller: reader,
         tenant: TenantQuery = None,
         outcome: shapes.Outcome | None = None,
-        provider: Annotated[str | None, Query(pattern=WORD)] = None,
-        model: Annotated[str | None, Query(pattern=WORD)] = None,
-        session: Annotated[str | None, Query(pattern="^[0-9a-f]{64}$", description="Its keyed digest.")] = None,
+        provider: Annotated[str | None, Query(pattern=forms.WORD)] = None,
+        model: Annotated[str | None, Query(pattern=forms.WORD)] = None,
+        session: Annotated[
+            str | None, Query(pattern=forms.SESSION, description=f"It {forms.SENTENCES[forms.SESSION]}.")
+        ] = None,
         since: Since = None,
         until: Until = None,
-        judge: Annotated[str | None, Query(pattern="^[a-z][a-z0-9_]{0,63}$", description="See `below`.")] = None,
+        judge: Annotated[str | None, Query(pattern=CODE, description="See `below`.")] = None,
         below: Annotated[
             str | None,
             Query(
-                pattern=r"^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$",
+                pattern=forms.FIGURE,
                 description="Only where the judge scored under this figure, the lowest score first.",
             ),
         ] = None,
         order: Annotated[
             Order, Query(description="By trust: those that have a trust score. Not with `judge`, whose order it is.")
         ] = "newest",
-        cursor: Annotated[str | None, Query(max_length=512, pattern="^[A-Za-z0-9_-]+$")] = None,
+        cursor: Annotated[str | None, Query(max_length=512, pattern=forms.CURSOR)] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> Response:
         """Evaluations, the newest request first, page by page; `since` and `until` are about the request."""
@@ -231,7 +234,7 @@ def _handle_errors(app: FastAPI) -> None:
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        return Problem("invalid_parameter", first["msg"], field=str(first["loc"][-1])).response()
+        return Problem("invalid_parameter", sentence(first), field=str(first["loc"][-1])).response()
 
     async def by_framework(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from glassbox.contract.canonical import CanonicalError, showable, strict_loads
 from glassbox.contract.request import MAX_BODY
 from glassbox.gateway.limits import CLOSE, Held, InFlightBytes
-from glassbox.gateway.problems import Problem
+from glassbox.gateway.problems import Problem, sentence
 
 __all__ = ["ClientDisconnect", "check_type", "lines", "read_json", "too_large", "whole"]
 
@@ -68,9 +68,9 @@ async def read_json(request: Request, held_bytes: InFlightBytes, within_s: float
     except CanonicalError as error:
         raise Problem("contract", error.reason, field=error.field or "body") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         where = showable(".".join(map(str, first["loc"])))
-        raise Problem("contract", first["msg"].removeprefix("Value error, "), field=where or "body") from None
+        raise Problem("contract", sentence(first), field=where or "body") from None
 
 
 async def lines(request: Request, held: Held, within_s: float) -> AsyncIterator[bytes | None]:

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from glassbox.dossier.view import PartView, View, view
+from glassbox.gateway import forms
 from glassbox.gateway.bodies import read_json
 from glassbox.gateway.callers import Caller
 from glassbox.gateway.evidence import Inspector
@@ -20,7 +21,7 @@ from glassbox.gateway.problems import Problem
 from glassbox.replay.cases import CaseError, Incident, add_case, suites_in
 from glassbox.replay.suite import Failing, Observed, SuiteError, shipped
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Name = Annotated[str, Field(pattern=forms.SUITE)]
 Word = Annotated[str, Field(min_length=1, max_length=500)]
 
 

@@ -13,12 +13,13 @@ from urllib.parse import quote
 
 from fastapi import Path as InPath
 from fastapi import Query
-from pydantic import BeforeValidator
+from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from glassbox.catalogue.reading import Catalogue, Detail, Row, Summary
 from glassbox.contract.canonical import sha256_hex
 from glassbox.contract.spending import Spending
 from glassbox.dossier.archive import Shelf
+from glassbox.gateway import forms
 from glassbox.gateway.accepting import Rules, Send
 from glassbox.gateway.callers import Gatekeeper
 from glassbox.gateway.limits import Limits
@@ -28,26 +29,26 @@ from glassbox.gateway.proofs import Prove
 T = TypeVar("T")
 
 _THREADS = 16
-_ID = r"^[A-Za-z0-9._:-]{1,128}$"
 NDJSON = "application/x-ndjson"
-WORD = r"^[^\u0000]{1,256}$"
-"""A name that a producer gave."""
 
 TenantQuery = Annotated[
     str | None,
-    Query(pattern=WORD, description="Another tenant; only for callers who may read every tenant's evaluations."),
+    Query(pattern=forms.WORD, description="Another tenant; only for callers who may read every tenant's evaluations."),
 ]
-EvaluationId = Annotated[str, InPath(pattern=_ID)]
+EvaluationId = Annotated[str, InPath(pattern=forms.ID)]
 
 
-def _no_number(given: object) -> object:
+def _rfc_3339(given: object, read: ValidatorFunctionWrapHandler) -> object:
     """What pydantic would take for seconds since 1970 is no RFC 3339."""
-    if isinstance(given, str) and "-" not in given[1:]:
-        raise ValueError("must be a time such as 2026-01-31T09:30:00Z")
-    return given
+    try:
+        if isinstance(given, str) and "-" in given[1:]:
+            return read(given)
+    except ValidationError:
+        pass
+    raise ValueError("must be a time such as 2026-01-31T09:30:00Z")
 
 
-Moment = Annotated[datetime, BeforeValidator(_no_number)]
+Moment = Annotated[datetime, WrapValidator(_rfc_3339)]
 Since = Annotated[Moment | None, Query(description="At this time or later.")]
 Until = Annotated[Moment | None, Query(description="Before this time.")]
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from starlette.responses import Response
 
+from glassbox.contract.reasons import reason
 from glassbox.gateway import metrics
+from glassbox.gateway.forms import SENTENCES
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -42,6 +44,11 @@ for _code in CODES:  # a rate cannot see the first of a series that was not ther
     metrics.REJECTED.labels(reason=_code)
 
 RETRY_AFTER_S = 5
+
+
+def sentence(error: Mapping[str, Any]) -> str:
+    """What is wrong with a parameter or a field of a body. `error`: one of pydantic's `errors()`."""
+    return SENTENCES.get(error.get("ctx", {}).get("pattern", "")) or reason(error)
 
 
 class Problem(Exception):

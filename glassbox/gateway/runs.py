@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from glassbox.contract.request import keyed_digest
+from glassbox.gateway import forms
 from glassbox.gateway.callers import Caller
 from glassbox.gateway.openapi import problems
 from glassbox.gateway.parts import Parts, TenantQuery, folder_of
@@ -24,7 +25,7 @@ from glassbox.replay.store import MANIFEST, Manifest, Run, StoreError, read_mani
 from glassbox.replay.suite import Suite, SuiteError, load_suite, shipped
 from glassbox.replay.taxonomy import CLASSES, Class
 
-RunName = Annotated[str, InPath(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="The name of its folder.")]
+RunName = Annotated[str, InPath(pattern=forms.RUN, description="The name of its folder.")]
 
 _MOST = 200
 """Runs that are told, the newest."""

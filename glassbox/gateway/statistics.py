@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from glassbox.catalogue.statistics import BINS, MOST, Span, Statistics
 from glassbox.contract.composite import figure
 from glassbox.contract.events import LATEST, rfc3339
+from glassbox.gateway import forms
 from glassbox.gateway.callers import Caller
 from glassbox.gateway.openapi import problems
-from glassbox.gateway.parts import WORD, AsyncCatalogue, Parts, Since, TenantQuery, Until, moment
+from glassbox.gateway.parts import AsyncCatalogue, Parts, Since, TenantQuery, Until, moment
 from glassbox.gateway.problems import Problem
 
 BucketSize = Literal["hour", "day"]
@@ -82,8 +83,8 @@ def statistics_router(parts: Parts, catalogue: AsyncCatalogue) -> APIRouter:
         tenant: TenantQuery = None,
         since: Since = None,
         until: Until = None,
-        provider: Annotated[str | None, Query(pattern=WORD)] = None,
-        model: Annotated[str | None, Query(pattern=WORD)] = None,
+        provider: Annotated[str | None, Query(pattern=forms.WORD)] = None,
+        model: Annotated[str | None, Query(pattern=forms.WORD)] = None,
         bucket: BucketSize = "hour",
     ) -> Response:
         """Trust over time, how the scores of each part are distributed, and the models of the span. By default the last

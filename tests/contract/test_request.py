@@ -72,7 +72,7 @@ BAD = {
     "invisible answer": (with_(answer=" \u200b \ufeff"), "answer", "must not be blank"),
     "query a number": (with_(query=3), "query", "string"),
     "passages a string": (with_(retrieved_passages="x"), "retrieved_passages", "list"),
-    "a passage a number": (with_(retrieved_passages=["x", 3]), "retrieved_passages[1]", "dictionary"),
+    "a passage a number": (with_(retrieved_passages=["x", 3]), "retrieved_passages[1]", "an object or a string"),
     "a passage without text": (
         with_(retrieved_passages=[{"id": "p"}]),
         "retrieved_passages[0]",
@@ -86,7 +86,7 @@ BAD = {
     "a digest in capitals": (
         with_(source_documents=[{"reference": {**REFERENCE, "sha256": "AB" * 32}}]),
         "source_documents[0].reference.sha256",
-        "pattern",
+        "64 hexadecimal digits",
     ),
     "1001 passages": (with_(retrieved_passages=["x"] * 1001), "retrieved_passages", "1000 items"),
     "scores too few": (with_(chunk_scores=[0.5]), "chunk_scores", "one number a passage: 1 for 2"),

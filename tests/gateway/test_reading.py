@@ -233,3 +233,23 @@ async def test_a_key_has_its_own_rate(keyed_door: Door) -> None:
         assert int(answer.headers["retry-after"]) > 900
     async with keyed_door.client(other) as client:
         assert (await client.get(URL)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (f"{URL}?session=s", "is the keyed digest that a scorecard shows as `session`, 64 hex digits"),
+        (f"{URL}?judge=Faith", "must be a name such as semantic_faithfulness: a-z, then up to 63 of a-z 0-9 _"),
+        (f"{URL}?judge=j&below=1.5", "must be a number from 0 to 1 with at most 6 places, such as 0.75"),
+        (f"{URL}?since=yesterday", "must be a time such as 2026-01-31T09:30:00Z"),
+        (f"{URL}?until=2026-13-45", "must be a time such as 2026-01-31T09:30:00Z"),
+        (f"{URL}?outcome=good", "must be 'pass', 'fail', 'review' or 'incomplete'"),
+        (f"{URL}?limit=0", "must be greater than or equal to 1"),
+        (f"{URL}/a%20b", "must be 1 to 128 characters of A-Z a-z 0-9 . _ : -"),
+        ("/v1/runs/-/comparison/b", "must be the name of a run's folder"),
+    ],
+)
+async def test_a_parameter_that_cannot_be_used_is_told_in_words(open_door: Door, path: str, said: str) -> None:
+    async with open_door.client() as client:
+        detail = (await client.get(path)).json()["detail"]
+    assert detail.startswith(said)

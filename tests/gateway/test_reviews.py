@@ -83,6 +83,10 @@ async def test_who_may_review_what(keyed_door: Door) -> None:
         problem(await say(client, agrees="no"), 422, "contract", "agrees")
         problem(await say(client, more=1), 422, "contract", "more")
         problem(await say(client, reason="x" * 4001), 422, "contract", "reason")
+        empty = await client.post(f"{URL}/e/reviews", json={})
+        assert problem(empty, 422, "contract", "judge")["detail"] == "is missing"
+        no_object = await client.post(f"{URL}/e/reviews", json=[])
+        assert problem(no_object, 422, "contract", "body")["detail"] == "must be an object"
         assert problem(await say(client, reason="x" * 65536), 413, "too_large", "body")["detail"].endswith("shorten it")
         problem(await client.post(f"{URL}/e/reviews", content=b"{}"), 415, "unsupported_media_type")
         keyed_door.broker.error = NotAcknowledged("away")

@@ -107,6 +107,21 @@ async def test_what_breaks_the_contract_is_told_and_not_sent(open_door: Door, bo
     assert open_door.broker.sent == []
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (json.dumps({**ASKED, "retrieved_passages": [1]}).encode(), "must be an object or a string"),
+        (json.dumps({**ASKED, "source_documents": [[]]}).encode(), "must be an object or a string"),
+        (json.dumps({**ASKED, "model": "m"}).encode(), "must be an object"),
+        (json.dumps({**ASKED, "model": {"name": "m"}}).encode(), "is missing"),
+        (b"\xef\xbb\xbf{}", "not JSON: begins with a byte order mark; send UTF-8 without one"),
+    ],
+)
+async def test_mistakes_are_told_without_names_of_ours(open_door: Door, body: bytes, said: str) -> None:
+    async with open_door.client() as client:
+        assert (await client.post(URL, content=body, headers=JSON)).json()["detail"] == said
+
+
 async def test_supersedes_names_an_own_evaluation_with_a_record(open_door: Door) -> None:
     open_door.told([receipt("mine", tenant=None), receipt("theirs", tenant="other")])
     async with open_door.client() as client:
