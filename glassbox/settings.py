@@ -254,11 +254,16 @@ class Settings(BaseSettings):
         address = self.broker_address or (local and local["address"])
         if not address:
             raise SettingsError(
-                f"no broker is known: run `glassbox up` in {self.data_dir.parent}, or set {PREFIX}BROKER to HOST:PORT"
+                f"no broker is known: run `glassbox up` {self._place_of_up()}, or set {PREFIX}BROKER to HOST:PORT"
             )
         if local and address == local["address"]:
             return Broker(address, local["partitions"], self.replication, embedded=local["embedded"])
         return Broker(address, self.partitions, self.replication, security=self.security())
+
+    def _place_of_up(self) -> str:
+        """Where, or with which setting, `glassbox up` has this data folder."""
+        usual = self.data_dir.name == str(type(self).model_fields["data_dir"].default)
+        return f"in {self.data_dir.parent}" if usual else f"with {variable('data_dir')}={self.data_dir}"
 
     def security(self) -> Security:
         """How clients of a broker that is not the embedded one prove who they are. Raises `SettingsError`."""
@@ -294,7 +299,7 @@ class Settings(BaseSettings):
             model, embedding = CHAT_MODEL, EMBEDDING_MODEL
         if not (url and model and embedding):
             raise SettingsError(
-                f"no model is known: run `glassbox up` in {self.data_dir.parent}, or set {PREFIX}LLM_BASE_URL, "
+                f"no model is known: run `glassbox up` {self._place_of_up()}, or set {PREFIX}LLM_BASE_URL, "
                 f"{PREFIX}LLM_MODEL and {PREFIX}EMBEDDING_MODEL"
             )
         return Endpoint(

@@ -41,13 +41,14 @@ def judge(
 ) -> None:
     """Judge recorded answers in this process: no broker, no ledger, no proof, the same judges and arithmetic.
 
-    What a model answered is kept in the data folder, so that a second run asks it nothing.
+    What a model answered is kept in the data folder, so that a second run asks it nothing. Exit 2 where every line was
+    refused.
 
     Example: glassbox judge answers.csv --map question=query --map context=retrieved_passages --fail-under 0.8
     """
     from glassbox.cli.agreement_text import carried
     from glassbox.cli.cards import print_table
-    from glassbox.cli.errors import FINDING
+    from glassbox.cli.errors import FINDING, CommandError
     from glassbox.dossier.reasons import printable, suspected
     from glassbox.settings import Settings
 
@@ -69,6 +70,8 @@ def judge(
             print(f"{asked.cache_hits} of {asked.answers} model answers were kept from before")
     if fail_under is not None and any(_trust(result) < Decimal(str(fail_under)) for result in results):
         sys.exit(FINDING)
+    if all(result.refused for result in results):
+        raise CommandError(f"no line of {file} could be judged: each was refused")
 
 
 async def _judge(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from glassbox.cli.errors import CommandError, say
 
@@ -39,7 +39,14 @@ class Filter:
         return self != Filter()
 
     def matcher(self, now: datetime) -> Callable[[DeadLetter], bool]:
-        """Whether a letter is one of them. Raises `CommandError` for a time that is none."""
+        """Whether a letter is one of them. Raises `CommandError` for a time that is none or an unknown reason."""
+        from glassbox.contract.policy import nearest
+        from streams.dead_letters import Code
+
+        known = get_args(Code)
+        for reason in self.reasons:
+            if reason not in known:
+                raise CommandError(f"no reason {reason!r}{nearest(reason, known)}; reasons: {', '.join(known)}")
         since, until = (moment(text, now) if text else None for text in (self.since, self.until))
 
         def matches(letter: DeadLetter) -> bool:

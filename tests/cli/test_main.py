@@ -61,7 +61,15 @@ def test_heavy_libraries_are_not_imported_for_the_command_itself(tmp_path: Path)
     [
         (("config", "check"), {"GLASSBOX_BROKR": "x"}, "did you mean 'GLASSBOX_BROKER'?"),
         (("config", "show"), {"GLASSBOX_CONFIG": "gone.toml"}, "gone.toml cannot be read"),
-        (("submit", "a.jsonl"), {}, "no broker is known: run `glassbox up`"),
+        (("submit", "a.jsonl"), {}, "no broker is known: run `glassbox up` in /"),
+        (("submit", "a.jsonl"), {"GLASSBOX_DATA_DIR": "/x/d2"}, "run `glassbox up` with GLASSBOX_DATA_DIR=/x/d2, or"),
+        (("dead-letters", "list", "--reason", "nope"), {"GLASSBOX_BROKER": "127.0.0.1:1"}, "reasons: contract, too_"),
+        (
+            ("dead-letters", "discard", "--reason", "nope"),
+            {"GLASSBOX_BROKER": "127.0.0.1:1"},
+            "reasons: contract, too_",
+        ),
+        (("judge", "refused.txt"), {}, "no line of refused.txt could be judged"),
         (("watch",), {"GLASSBOX_BROKER": "127.0.0.1:1"}, "no broker answers at 127.0.0.1:1"),
         (("judge", "gone.jsonl"), {}, "gone.jsonl: No such file or directory"),
         (("show", "e-1"), {}, "ledger"),
@@ -82,6 +90,7 @@ def test_expected_errors_are_a_sentence_and_exit_2(
     says: str,
 ) -> None:
     (tmp_path / "a.jsonl").write_text('{"query": "q", "answer": "a", "retrieved_passages": []}\n')
+    (tmp_path / "refused.txt").write_text("root:x:0:0\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["glassbox", *arguments])
     for key in [key for key in os.environ if key.startswith("GLASSBOX_")]:
