@@ -18,7 +18,7 @@ from glassbox.gateway.limits import InFlightBytes
 from glassbox.gateway.openapi import json_body, problems
 from glassbox.gateway.parts import EvaluationId, Parts, TenantQuery, folder_of
 from glassbox.gateway.problems import Problem
-from glassbox.replay.cases import CaseError, Incident, add_case, suites_in
+from glassbox.replay.cases import CaseError, Incident, OtherExpectation, add_case, suites_in
 from glassbox.replay.suite import Failing, Observed, SuiteError, shipped
 
 Name = Annotated[str, Field(pattern=forms.SUITE)]
@@ -77,7 +77,7 @@ def cases_router(parts: Parts, inspector: Inspector, held_bytes: InFlightBytes) 
         "/v1/evaluations/{evaluation_id}/case",
         status_code=201,
         response_model=CaseAnswer,
-        responses={200: {"model": CaseAnswer}, **problems("read", "one", "evidence", "content")},
+        responses={200: {"model": CaseAnswer}, **problems("read", "one", "evidence", "content", "case")},
         openapi_extra=json_body(NewCase),
     )
     async def case(
@@ -87,7 +87,8 @@ def cases_router(parts: Parts, inspector: Inspector, held_bytes: InFlightBytes) 
         tenant: TenantQuery = None,
     ) -> Response:
         """Add question, passages and what went wrong to a suite in the data folder, which is made for its first case.
-        The same evaluation is one case however often it is added. The suite keeps its own copy of the texts: erasing
+        The same evaluation is one case however often it is added; with another
+        expectation it is refused. The suite keeps its own copy of the texts: erasing
         the evaluation leaves it."""
         whose = caller.reads(tenant)
         given = await read_json(request, held_bytes, parts.limits.body_s, NewCase)
@@ -98,6 +99,8 @@ def cases_router(parts: Parts, inspector: Inspector, held_bytes: InFlightBytes) 
         try:
             incident = _incident(found, given.expectation)
             added = await asyncio.to_thread(add_case, folder, incident)
+        except OtherExpectation as error:
+            raise Problem("case_exists", f"{error.reason}: change it in the suite's file", field=error.field) from None
         except CaseError as error:
             raise Problem("contract", error.reason, field=error.field) from None
         except SuiteError:

@@ -32,6 +32,7 @@ _PROBLEMS = {
     "one": ("not_found",),
     "proof": ("not_committed", "ledger_unavailable"),
     "evidence": ("not_committed", "no_evidence", "store_unavailable"),
+    "case": ("case_exists",),
     "comparison": ("no_comparison",),
     "checkpoint": ("not_found",),
     "events": (),

@@ -25,6 +25,7 @@ CODES: dict[str, tuple[int, str]] = {
     "slow_body": (408, "The body came too slowly"),
     "id_reused": (409, "This id was used before, for another content"),
     "not_committed": (409, "There is no record yet"),
+    "case_exists": (409, "The suite has this case, with another expectation"),
     "no_comparison": (409, "These runs cannot be compared"),
     "too_large": (413, "The body is too large"),
     "unsupported_media_type": (415, "The body is of another type"),

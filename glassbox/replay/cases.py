@@ -35,6 +35,10 @@ class CaseError(ValueError):
         super().__init__(f"{field}: {reason}")
 
 
+class OtherExpectation(CaseError):
+    """The suite has this evaluation's case, with another expectation."""
+
+
 @dataclass(frozen=True)
 class Incident:
     """What was asked, what it was answered from as (the producer's id, the text), and what went wrong. `relevant`:
@@ -46,6 +50,11 @@ class Incident:
     keywords: Sequence[Sequence[str]] = ()
     relevant: Sequence[int] = ()
     answerable: bool = True
+
+    @property
+    def expects(self) -> bool:
+        """Whether it says what a right answer needs."""
+        return bool(self.keywords or self.relevant or not self.answerable)
 
     @property
     def case_id(self) -> str:
@@ -64,7 +73,9 @@ class Added:
 
 
 def add_case(folder: Path, incident: Incident) -> Added:
-    """Add a case to the suite in a folder, which is made for the first. Raises `CaseError`; `SuiteError` where what is
+    """Add a case to the suite in a folder, which is made for the first. An incident that says
+    nothing of a right answer is content with the case that stands. Raises `CaseError`, as `OtherExpectation` where that
+    case has another than the incident; `SuiteError` where what is
     there is no suite; OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(folder):
@@ -72,6 +83,8 @@ def add_case(folder: Path, incident: Incident) -> Added:
         name = incident.case_id
         cases = len(suite.cases) if suite else 0
         if suite is not None and name in suite.cases:
+            if incident.expects and _expected(_made(name, incident, suite)[0]) != _expected(suite.cases[name]):
+                raise OtherExpectation("expectation", f"the suite has the case {name} with another one")
             return Added(name, False, cases)
         if cases >= MOST_CASES:
             raise CaseError("suite", f"has {cases} cases; name another")
@@ -83,6 +96,10 @@ def add_case(folder: Path, incident: Incident) -> Added:
             more = b"".join(canonical(line.model_dump(mode="json", exclude_none=True)) + b"\n" for line in lines)
             _replace(folder / file, standing + more)
         return Added(name, True, cases + 1)
+
+
+def _expected(case: Case) -> tuple[object, ...]:
+    return case.keywords, set(case.relevant), case.answerable
 
 
 def _made(name: str, incident: Incident, suite: Suite | None) -> tuple[Case, list[Document]]:

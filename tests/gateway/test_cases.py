@@ -35,6 +35,10 @@ async def test_a_failing_scorecard_becomes_a_case(keyed_door: Door, tmp_path: Pa
             "cases": 1,
             "folder": "suites/@acme/regressions",
         }
+        assert (await client.post(CASE, json={"suite": "regressions"})).json()["added"] is False
+        for other in ({"keywords": [["1842"]], "relevant": [0]}, {"answerable": False}):
+            answer = await client.post(CASE, json={**WANTED, "expectation": other})
+            problem(answer, 409, "case_exists", "expectation")
         (listed,) = (await client.get("/v1/suites")).json()["suites"]
         assert (listed["name"], listed["cases"], listed["documents"]) == ("regressions", 1, 1)
     suite = load_suite(tmp_path / listed["folder"])
