@@ -135,7 +135,9 @@ def _format(raw: bytes, bundle: dict[str, Any]) -> str:
     value = strict_loads(raw, max_depth=MAX_DEPTH + 4)
     if not isinstance(value, dict):
         raise Fails("the bundle is not a JSON object")
-    version = value.get("schema_version")
+    if "schema_version" not in value:
+        raise Fails("no proof bundle: schema_version is missing")
+    version = value["schema_version"]
     if not isinstance(version, str):
         raise Fails("schema_version: text")
     if version != SCHEMA_VERSION:
@@ -273,7 +275,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m ledger.verify",
-        description="Check a GlassBox proof bundle without GlassBox. Exit 0: holds, 1: does not, 2: cannot tell.",
+        description="Check a GlassBox proof bundle without GlassBox. Exit 0: holds, 1: does not (such as: signed by "
+        "none of the keys that you named), 2: cannot tell (such as: you named no key).",
         epilog="example: python -m ledger.verify proof.json --key log.example+1a2b3c4d+Aa0...",
     )
     parser.add_argument("file", metavar="FILE", help="the bundle, as `glassbox proof ID -o FILE` writes it")

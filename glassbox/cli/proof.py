@@ -120,7 +120,8 @@ def verify(
     organisations may have others, with other records. Certificates are judged at the time that the sender
     wrote into the transaction; no revocation list is asked for.
 
-    Exit 0 it holds, 1 it does not, 2 it could not be told (such as: signed by a key that you did not name).
+    Exit 0 it holds, 1 it does not (such as: signed by none of the keys that you named), 2 it could not be told
+    (such as: you named no key).
 
     Example: glassbox verify proof.json --key "$(cat auditor.vkey)"
 

@@ -18,6 +18,7 @@ from tests.browser.house import FAILING, House
 from tests.vectors.generate import FOLDER
 
 FILES = ("canonical.json", "composite.json", "record.json", "policy.json")
+OTHER = str(Signer.generate("other.example").verifier)
 CHECK = """
 async ([bundle, key]) => {
   const { verify } = await import("/explorer/proof/bundle.js");
@@ -57,7 +58,7 @@ async def test_without_a_key_or_with_another_the_signature_is_not_vouched_for(pa
     await expect(verdict).to_contain_text("Cannot tell")
     await expect(last).to_contain_text("whom you did not name")
     for key, word in (
-        (str(Signer.generate("other.example").verifier), "Does not hold"),
+        (OTHER, "Does not hold"),
         ("nonsense", "NAME+HASH+BASE64"),
     ):
         await page.get_by_label("The log's public key").fill(key)
@@ -116,9 +117,17 @@ async def test_the_browser_and_the_verifier_say_the_same(page: Page, house: Hous
     ]
     await page.goto(house.url)
     for raw in forged:
-        for key in ([house.key], []):
+        for key in ([house.key], [OTHER], []):
             here = await page.evaluate(CHECK, [raw.decode(), *key])
             assert here == [[step.name, step.holds] for step in verify_bundle(raw, key)], raw[:200]
+
+
+async def test_what_is_no_bundle_is_said_not_to_be(page: Page, house: House, tmp_path: Path) -> None:
+    file = tmp_path / "other.json"
+    file.write_bytes(b'{"a":"b"}')
+    await page.goto(f"{house.url}/#/verify")
+    await page.get_by_label("Bundle (choose it").set_input_files(file)
+    await expect(page.locator(".step").last).to_contain_text(verify_bundle(file.read_bytes(), [])[-1].detail)
 
 
 async def test_the_golden_vectors_hold_in_the_browser(page: Page, house: House) -> None:

@@ -296,6 +296,11 @@ def test_the_command_answers_in_one_line(file: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == outcome(BUNDLE) + "\n"
     assert verify.main([str(file)]) == 2
     assert "whom you did not name" in capsys.readouterr().out
+    assert verify.main([str(file), "--key", str(Signer.generate("other").verifier)]) == 1, "it is not of the log named"
+    assert capsys.readouterr().out.startswith(f"does not hold (signature): signed by {SIGNER.verifier.label}, whom you")
+    file.write_bytes(b'{"a":"b"}')
+    assert verify.main([str(file), "--key", VKEY]) == 1
+    assert capsys.readouterr().out == "does not hold (format): no proof bundle: schema_version is missing\n"
     file.write_bytes(BUNDLE[:-1])
     assert verify.main([str(file), "--key", VKEY]) == 1
     assert capsys.readouterr().out.startswith("does not hold (format): not JSON")

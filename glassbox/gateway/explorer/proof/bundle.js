@@ -72,6 +72,7 @@ const LATER = ["transaction", "reading"];
 async function checkFormat(raw, bundle) {
   const value = strictParse(raw, MAX_DEPTH + 4);
   if (!isObject(value)) throw new Error("the bundle is not a JSON object");
+  if (!("schema_version" in value)) throw new Error("no proof bundle: schema_version is missing");
   if (typeof value.schema_version !== "string") throw new Error("schema_version: text");
   if (value.schema_version !== "1")
     throw new CannotTell(`the bundle has format ${value.schema_version.slice(0, 20)}, this page knows 1`);
