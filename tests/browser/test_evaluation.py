@@ -78,6 +78,24 @@ async def test_what_a_model_wrote_is_shown_and_never_done(page: Page, house: Hou
     assert not set(shown) & set("\u202e\u2066\u200b\ufeff")
 
 
+UNSEEN = [0x00, 0x85, 0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, *range(0x180B, 0x1810), *range(0x200B, 0x2010)]
+UNSEEN += [0x2028, *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x2800, 0x3164, *range(0xFE00, 0xFE10), 0xFEFF]
+UNSEEN += [0xFFA0, *range(0xFFF0, 0xFFFD), 0x1BCA0, *range(0x1D173, 0x1D17B), 0xE0000, 0xE0041, 0xE0100, 0xE0FFF]
+SEEN = "a\tb\n é e\u0301 ا\u200cب क्\u200dष \u0601 \u06dd ❤\ufe0f ❤\ufe0e 1\ufe0f\u20e3 👩🏽\u200d💻 "
+SEEN += "👁\ufe0f\u200d🗨\ufe0f 🏳\ufe0f\u200d🌈"
+
+
+async def test_every_character_that_nobody_sees_is_shown_by_its_number(page: Page, house: House) -> None:
+    await page.goto(house.url)
+    script = "async (texts) => texts.map((await import('/explorer/foreign.js')).marked)"
+    texts = [f"a{chr(code)}b" for code in UNSEEN]
+    assert await page.evaluate(script, texts) == [f"a⟨U+{code:04X}⟩b" for code in UNSEEN]
+    assert await page.evaluate(script, [SEEN, "❤\ufe0f\ufe0f", "1\ufe0f", "a\ufe00\u200d"]) == [
+        *(SEEN, "❤\ufe0f⟨U+FE0F⟩", "1⟨U+FE0F⟩"),
+        "a⟨U+FE00⟩⟨U+200D⟩",
+    ]
+
+
 async def test_a_megabyte_comes_in_pieces(page: Page, house: House) -> None:
     await page.goto(f"{house.url}/#/evaluations/{HUGE}")
     more = page.locator(".answer-side").get_by_role("button", name="Show more")

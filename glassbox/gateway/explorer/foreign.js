@@ -3,14 +3,23 @@
 
 import { h } from "./dom.js";
 
-// Controls, zero-width, bidi, tags and fillers. A joiner stays where scripts and emoji need it.
+// Number signs of Arabic, Syriac and Kaithi: of the format characters, those that are seen.
+const SEEN = "\\u0600-\\u0605\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u{110bd}\\u{110cd}";
+// Blank without being a space or a format character: in Braille, music, Khitan and hieroglyphs.
+const BLANK = "\\u2800\\u{1d159}\\u{16fe4}\\u{13441}\\u{13442}";
+const EMOJI = "\\p{Extended_Pictographic}";
+const JOINED = [
+  `${EMOJI}\\p{Emoji_Modifier}\\p{Script=Arabic}\\p{Script=Devanagari}\\p{Script=Bengali}\\p{Script=Malayalam}`,
+  "\\p{Script=Sinhala}\\p{Script=Tamil}\\p{Script=Telugu}\\p{Script=Kannada}\\p{Mn}",
+].join("");
+const IGNORED = "\\p{Default_Ignorable_Code_Point}";
+// A joiner stays where scripts and emoji need it, one variation selector behind an emoji or inside a keycap.
 const HIDDEN = new RegExp(
   [
-    "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180e\\u200b\\u200e\\u200f",
-    "\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb\\u{e0000}-\\u{e0fff}]",
-    "|(?<![\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\ufe0f\\p{Script=Arabic}\\p{Script=Devanagari}\\p{Script=Bengali}",
-    "\\p{Script=Malayalam}\\p{Script=Sinhala}\\p{Script=Tamil}\\p{Script=Telugu}\\p{Script=Kannada}\\p{Mn}])[\\u200c\\u200d]",
-  ].join(""),
+    `(?![\\t\\n\\u200c\\u200d\\ufe0e\\ufe0f${SEEN}])[\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}${IGNORED}\\ufffc${BLANK}]`,
+    `(?<!${EMOJI}\\ufe0f|(?!${IGNORED})[${JOINED}])[\\u200c\\u200d]`,
+    `(?<!${EMOJI}|[0-9#*](?=\\ufe0f\\u20e3))[\\ufe0e\\ufe0f]`,
+  ].join("|"),
   "gu",
 );
 const LINE_END = /\r\n/g;
