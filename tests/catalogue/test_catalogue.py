@@ -326,6 +326,7 @@ def explained(database: Database, statement: Select[Any]) -> str:
             connection.execute(text("ANALYZE"))
             connection.execute(text("SET LOCAL enable_seqscan = off"))
             connection.execute(text("SET LOCAL enable_bitmapscan = off"))
+            connection.execute(text("SET LOCAL enable_sort = off"))  # or sorts them by another index's rows
         explain = "EXPLAIN QUERY PLAN " if database.sqlite else "EXPLAIN "
         return "\n".join(str(row) for row in connection.exec_driver_sql(explain + str(compiled).replace("%", "%%")))
 
