@@ -51,20 +51,24 @@ def worker(
 
     Example: GLASSBOX_BROKER=kafka:9092 glassbox worker grounding
     """
-    from streams.clients import NoBroker
-
     settings = Settings.load()
     if role not in (*ROLES, *DOORS):
         known = (*roles(own_kinds(settings.policies().values())), *DOORS)
         if role not in known:
             raise typer.BadParameter(f"{role!r} is no role{nearest(role, known)}; roles: {', '.join(known)}")
     logs.configure(settings.log_level, settings.log_format, role=role)
-    run = _door(role)(settings) if role in DOORS else RoleProcess(role, settings).run()
+    sys.exit(exit_code(_door(role)(settings) if role in DOORS else RoleProcess(role, settings).run()))
+
+
+def exit_code(run: Coroutine[Any, Any, int]) -> int:
+    """That of a role's process: its own, or 3 with a sentence where no broker answered."""
+    from streams.clients import NoBroker
+
     try:
-        sys.exit(asyncio.run(run))
+        return asyncio.run(run)
     except NoBroker as error:
         say(str(error))
-        sys.exit(AGAIN)
+        return AGAIN
 
 
 def _door(role: str) -> Callable[[Settings], Coroutine[Any, Any, int]]:

@@ -29,7 +29,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from glassbox.cli.children import stop_all
-from glassbox.cli.errors import UNABLE
+from glassbox.cli.errors import AGAIN
 from glassbox.cli.publish import Publisher
 from glassbox.contract.record import record_digest
 from glassbox.settings import Settings
@@ -63,8 +63,6 @@ judges.semantic_faithfulness.enabled = false
 """
 ROLES = ("intake", "terminology", "structure", "join", "committer")
 NEW_LEADER_S = 30.0
-AGAIN = 3
-"""Exit code of a role that stopped without acknowledging: whoever runs it starts it again."""
 STALLED_S = 120.0
 """Where nothing has moved for so long, nothing will. How long things take together says nothing on a busy machine."""
 
@@ -262,12 +260,11 @@ class Gates:
         """Start again what stopped because it could not go on; whatever else ends is a fault of the product."""
         for name, child in self.pipeline.roles.items():
             code = child.exit_code
-            no_broker = code == UNABLE and "no broker answers" in child.last_line()  # when it was started
-            if no_broker or code in (AGAIN, KILLED_BY_TASK):
+            if code in (AGAIN, KILLED_BY_TASK):
                 (self.killed if code == KILLED_BY_TASK else self.revived)[name] += 1
                 print(f"{name} is started again: {child.last_line()}")  # noqa: T201
                 self.pipeline.start_role(name)
-            fine = no_broker or code in (None, AGAIN, KILLED_BY_TASK, 0, -signal.SIGKILL)
+            fine = code in (None, AGAIN, KILLED_BY_TASK, 0, -signal.SIGKILL)
             assert fine, f"{name}: {code}: {child.log.read_text()[-2000:]}"
 
     def backlog(self) -> dict[str, int]:

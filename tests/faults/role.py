@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 import tests.faults.wrong_clock  # noqa: F401  # isort: skip — before any module takes what it changes
 import streams.faust_app
 from glassbox.cli.errors import UNABLE, say
-from glassbox.cli.worker import RoleProcess
+from glassbox.cli.worker import RoleProcess, exit_code
 from glassbox.contract.verdict import Method, Scored
 from glassbox.settings import Settings
 from judges.port import NEEDS, Case, Judge, Judgement
@@ -97,7 +97,7 @@ if __name__ == "__main__":
     if {"FAULT_DIES", "FAULT_NEWER"} & os.environ.keys():
         streams.faust_app.FaustOutbox = FaultyOutbox  # type: ignore[misc]
     try:
-        sys.exit(asyncio.run(FaultyRole(sys.argv[1], Settings.load()).run()))
+        sys.exit(exit_code(FaultyRole(sys.argv[1], Settings.load()).run()))
     except BrokerError as error:  # as the command does
         say(str(error))
         sys.exit(UNABLE)
