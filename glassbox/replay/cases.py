@@ -8,9 +8,7 @@ a suite. The corpus is written first, so that no case ever names a document that
 from __future__ import annotations
 
 import fcntl
-import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from glassbox.contract.canonical import canonical, sha256_hex
+from glassbox.replay.store import put_whole
 from glassbox.replay.suite import CASES, CORPUS, Case, Document, Observed, Suite, SuiteError, load_suite
 
 MOST_CASES = 2_000
@@ -94,7 +93,7 @@ def add_case(folder: Path, incident: Incident) -> Added:
             if standing and not standing.endswith(b"\n"):
                 standing += b"\n"
             more = b"".join(canonical(line.model_dump(mode="json", exclude_none=True)) + b"\n" for line in lines)
-            _replace(folder / file, standing + more)
+            put_whole(folder / file, standing + more, 0o600)
         return Added(name, True, cases + 1)
 
 
@@ -170,23 +169,3 @@ def _alone(folder: Path) -> Iterator[None]:
     with (folder / ".lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """As a whole or not at all, for good."""
-    half = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        half.replace(path)
-    except BaseException:
-        half.unlink(missing_ok=True)
-        raise
-    handle = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -325,14 +325,22 @@ def _cut_torn_line(path: Path) -> None:
 
 
 def _write(folder: Path, manifest: Manifest) -> None:
-    """The manifest as a whole or not at all: written beside it, then put in its place, for good."""
-    new = folder / f"{MANIFEST}.new"
-    with new.open("wb") as file:
-        file.write(canonical(manifest.model_dump(mode="json")) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(folder / MANIFEST)
-    handle = os.open(folder, os.O_RDONLY)
+    put_whole(folder / MANIFEST, canonical(manifest.model_dump(mode="json")) + b"\n")
+
+
+def put_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Write a file as a whole or not at all, for good: beside its place, then into it. One writer at a time."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    handle = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
