@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassbox.cli.judge import JsonOption
-from glassbox.cli.keys import check_tenant, lifetime
+from glassbox.cli.keys import check_tenant, lasting, lifetime
 
 if TYPE_CHECKING:
     from glassbox.gateway.callbacks.keys import CallbackKey, CallbackKeyFile
@@ -43,8 +43,7 @@ def list_(as_json: JsonOption = False) -> None:
         return
     now = datetime.now(UTC)
     for key in keys:
-        until = f"until {key.expires_at}" if key.expires_at else "for ever"
-        state = until if key.valid(now) else f"EXPIRED {key.expires_at}"
+        state = lasting(key) if key.valid(now) else f"EXPIRED {key.expires_at}"
         print(f"{key.id}  {key.tenant or '(no tenant)':<20} since {key.created_at}  {state}")
 
 

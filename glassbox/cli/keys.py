@@ -14,6 +14,7 @@ import typer
 from glassbox.cli.judge import JsonOption
 
 if TYPE_CHECKING:
+    from glassbox.gateway.callbacks.keys import CallbackKey
     from glassbox.gateway.keys import ApiKey, KeyFile
 
 app = typer.Typer(no_args_is_help=True, help="API keys of the gateway.")
@@ -60,8 +61,7 @@ def list_(as_json: JsonOption = False) -> None:
         return
     now = datetime.now(UTC)
     for key in keys:
-        until = f"until {key.expires_at}" if key.expires_at else "for ever"
-        state = until if key.valid(now) else f"EXPIRED {key.expires_at}"
+        state = lasting(key) if key.valid(now) else f"EXPIRED {key.expires_at}"
         rate = f"{key.rate:g}/s" if key.rate else "any rate"
         print(
             f"{key.id}  {key.name:<24} {key.tenant or '(any tenant)':<20} {','.join(key.scopes):<12} {rate:<9} {state}"
@@ -126,6 +126,11 @@ def _expires(text: str | None) -> timedelta | None:
     return found
 
 
+def lasting(key: ApiKey | CallbackKey) -> str:
+    """How long a key is good, for people."""
+    return f"until {key.expires_at}" if key.expires_at else "for ever"
+
+
 def check_tenant(tenant: str | None) -> None:
     """Raises `typer.BadParameter` for what no request can name as its tenant."""
     if tenant is not None:
@@ -149,8 +154,7 @@ def _show(key: ApiKey, text: str, as_json: bool) -> None:
         print(json.dumps({**_public(key), "key": text}))
         return
     whose = f"tenant {key.tenant}" if key.tenant is not None else "any tenant"
-    until = f"until {key.expires_at}" if key.expires_at else "for ever"
-    print(f"{text}\n  id {key.id}, {whose}, {', '.join(key.scopes)}, {until}; it is shown this once")
+    print(f"{text}\n  id {key.id}, {whose}, {', '.join(key.scopes)}, {lasting(key)}; it is shown this once")
 
 
 def _public(key: ApiKey) -> dict[str, object]:
